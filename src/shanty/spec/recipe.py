@@ -1,0 +1,104 @@
+"""The recipe: what *auto* means. Two sets of defaults, chosen by whether weights are given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from shanty.spec.config import RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One set of defaults. ``lr`` is for a global batch of 64 and grows with its square root."""
+
+    name: str
+    optim: Literal["sgd", "adamw"]
+    lr: float
+    sgd_lr: float
+    head_lr_scale: float
+    weight_decay: float
+    smoothing: float
+    clip: float
+    ema: float
+    warmup: float
+    min_area: float
+    jitter: float
+
+
+# How these were found is in docs/recipes.md, with the numbers.
+FINETUNE = Recipe(
+    name="fine-tune",
+    optim="adamw",
+    lr=1e-3,
+    sgd_lr=0.02,
+    head_lr_scale=1.0,
+    weight_decay=0.05,
+    smoothing=0.1,
+    clip=1.0,
+    ema=0.99,
+    warmup=0.5,
+    min_area=0.35,
+    jitter=0.0,
+)
+SCRATCH = Recipe(
+    name="from scratch",
+    optim="adamw",
+    lr=2e-3,
+    sgd_lr=0.1,
+    head_lr_scale=1.0,
+    weight_decay=0.05,
+    smoothing=0.1,
+    clip=1.0,
+    ema=0.0,
+    warmup=0.5,
+    min_area=0.35,
+    jitter=0.0,
+)
+
+
+def recipe_for(config: RunConfig) -> Recipe:
+    """Fine-tuning when there are weights to start from, else from scratch."""
+    return FINETUNE if config.model.weights else SCRATCH
+
+
+def resolve(config: RunConfig) -> RunConfig:
+    """The same config with every *auto* of the recipe replaced by its number."""
+    recipe = recipe_for(config)
+    optim = config.optim
+    name = optim.name or recipe.optim
+    base = recipe.sgd_lr if name == "sgd" else recipe.lr
+    lr = base * math.sqrt(config.batch / 64) if optim.lr is None else optim.lr
+    return replace(
+        config,
+        optim=replace(
+            optim,
+            name=name,
+            lr=lr,
+            head_lr_scale=_or(optim.head_lr_scale, recipe.head_lr_scale),
+            weight_decay=_or(optim.weight_decay, recipe.weight_decay),
+            smoothing=_or(optim.smoothing, recipe.smoothing),
+            clip=_or(optim.clip, recipe.clip),
+            ema=_or(optim.ema, recipe.ema),
+        ),
+        schedule=replace(config.schedule, warmup=_or(config.schedule.warmup, recipe.warmup)),
+        augment=replace(
+            config.augment,
+            min_area=_or(config.augment.min_area, recipe.min_area),
+            jitter=_or(config.augment.jitter, recipe.jitter),
+        ),
+    )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def lr_rule(config: RunConfig) -> str:
+    """One phrase that says where the learning rate comes from."""
+    if config.optim.lr is not None:
+        return "as given"
+    recipe = recipe_for(config)
+    base = recipe.sgd_lr if (config.optim.name or recipe.optim) == "sgd" else recipe.lr
+    return f"{base:g} x sqrt(batch / 64)"
