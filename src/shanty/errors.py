@@ -2,7 +2,7 @@
 
     ShantyError
     ├── UsageError        exit 2   the command line, a config file or a path is wrong
-    ├── RefusedError      exit 3   well-formed, but it would fail or mislead: refused before the first step
+    ├── RefusedError      exit 3   well-formed, but would fail or mislead: refused before step one
     ├── FailedError       exit 4   something broke while running
     └── InterruptedRun    exit 130 the person stopped it
 

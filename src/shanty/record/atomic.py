@@ -25,7 +25,7 @@ def temp_beside(path: Path) -> Path:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data`` in one step. On any error the old file stays and no temp is left."""
+    """Replace ``path`` by ``data`` in one step; on an error the old file stays, no temp is left."""
     temp = temp_beside(path)
     try:
         with temp.open("wb") as file:

@@ -47,7 +47,7 @@ class Banner:
 
 @dataclass(frozen=True, kw_only=True)
 class StepDone:
-    """A committed step. ``loss`` is the mean over the global batch; times are this rank's seconds."""
+    """A committed step: mean ``loss`` over the global batch; times are this rank's seconds."""
 
     epoch: int
     loss: float

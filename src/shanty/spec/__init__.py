@@ -1,1 +1,1 @@
-"""What is asked of a run: frozen values that both sides read, and arithmetic on them. Stdlib only."""
+"""What is asked of a run: frozen values both sides read, and arithmetic on them. Stdlib only."""
