@@ -24,11 +24,14 @@ def temp_beside(path: Path) -> Path:
     return path.with_name(f"{TEMP_MARK}{path.name}.{os.getpid()}")
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data`` in one step; on an error the old file stays, no temp is left."""
+def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Replace ``path`` by ``data`` in one step; on an error the old file stays, no temp is left.
+
+    The new file has the permissions ``mode``, less the process's umask, from its first byte on.
+    """
     temp = temp_beside(path)
     try:
-        with temp.open("wb") as file:
+        with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -38,10 +41,10 @@ def write_bytes(path: Path, data: bytes) -> None:
     sync_dir(path.parent)
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: Any, mode: int = 0o666) -> None:
     """Replace ``path`` by readable JSON (UTF-8, names as they are) in one step."""
     text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=True)
-    write_bytes(path, (text + "\n").encode("utf-8", "surrogateescape"))
+    write_bytes(path, (text + "\n").encode("utf-8", "surrogateescape"), mode)
 
 
 def read_json(path: Path) -> Any:

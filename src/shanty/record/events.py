@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 from shanty.spec.codec import from_dict
 
@@ -176,7 +176,7 @@ Body = (
     | Ended
     | WorkerExit
 )
-KINDS: dict[str, type[Any]] = {k.__name__: k for k in Body.__args__}
+KINDS: dict[str, type[Any]] = {k.__name__: k for k in get_args(Body)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from shanty.record.events import Event, from_line
 def parse(text: str) -> list[Event]:
     """Every whole event in ``text``; a torn or foreign line is passed over."""
     events = []
-    for line in text.splitlines():
+    for line in text.split("\n"):  # not splitlines: a file's name may hold U+2028 or U+0085
         try:
             events.append(from_line(line))
         except (ValueError, TypeError, KeyError):

@@ -47,6 +47,15 @@ class RunDir:
         """Who runs it now: pid and start time of the agent."""
         return self.root / "agent.json"
 
+    @property
+    def plan(self) -> Path:
+        """What the agents start: readable by its owner only."""
+        return self.root / "plan.json"
+
+    def agent_log(self, node: str) -> Path:
+        """What a node's agent printed: nothing, when all is well."""
+        return self.logs / f"agent-{node}.log"
+
     def pointer(self, name: str) -> Path:
         """The small file that says which checkpoint is ``best`` or ``last``."""
         return self.root / f"{name}.json"

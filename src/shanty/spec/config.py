@@ -174,7 +174,9 @@ class RunConfig:
         "most images a device holds at once; larger shares are accumulated (auto: no limit)",
         1,
     )
-    seed: int = option(0, "seed of the split, the order, the augmentation and the weights", 0)
+    seed: int = option(
+        0, "seed of the split, the order, the augmentation and the weights", 0, 2**63 - 1
+    )
     device: Literal["auto", "cpu", "cuda"] = option("auto", "auto: the GPU where there is one")
     nan_limit: int = option(
         10, "steps in a row that may be skipped for a non-finite loss before the run stops", 0

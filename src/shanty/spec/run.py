@@ -1,4 +1,4 @@
-"""What a worker reads: the whole order for one training, evaluation or prediction, as plain data."""
+"""What a worker reads: the order for a training, evaluation or prediction, as plain data."""
 
 from __future__ import annotations
 
@@ -58,24 +58,28 @@ class EvaluateSpec:
     data: str
     which: str = "best"
     threads: int | None = None
+    device: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSpec:
-    """Order for one prediction: probabilities of ``runs`` averaged over the images in ``rows``.
+    """Order for one prediction: probabilities of ``runs`` averaged over the images of a layout.
 
-    ``rows`` is a JSON file with ``root`` and ``paths`` in output order; the result goes to
-    ``out`` beside it, to be written as a submission. ``tta`` adds a left-right flipped view.
+    ``layout`` is a JSON file (predict.layout.Layout) whose paths are relative to ``root``; the
+    submission goes to ``out``. ``tta`` adds a left-right flipped view of every image.
     """
 
     run_id: str
     rundir: str
     runs: tuple[str, ...]
-    rows: str
-    order: str
+    root: str
+    layout: str
+    out: str
+    force: bool = False
     which: str = "best"
     tta: bool = False
     threads: int | None = None
+    device: str = "auto"
 
 
 def read_spec(kind: type[T], path: Path) -> T:

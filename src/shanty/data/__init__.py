@@ -1,0 +1,1 @@
+"""Images: decoding, views, augmentation, sampling, loading (node's side)."""

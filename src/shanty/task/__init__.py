@@ -1,0 +1,1 @@
+"""What a node is asked to do, apart from training: one module per task, each with one ``run``."""

@@ -1,0 +1,1 @@
+"""One training on one rank: build, step, loop, validate, save."""

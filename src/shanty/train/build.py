@@ -1,0 +1,124 @@
+"""From a config to the model and its optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from torch import nn
+
+from shanty.errors import UsageError
+from shanty.spec.codec import nearest
+from shanty.spec.config import ModelConfig, RunConfig
+from shanty.train.weights import (
+    head_names,
+    is_head,
+    load_weights,
+    pretrained_facts,
+    read_weights,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """Mean and standard deviation of the pixels, per channel, for values in 0..1."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+def build_model(config: ModelConfig, classes: int, seed: int) -> nn.Module:
+    """A timm model with ``classes`` outputs; equal on all ranks for an equal seed.
+
+    Raises:
+        UsageError: no model of that name (the nearest names are given).
+        RefusedError: the weights file does not fit.
+    """
+    model = create(config, classes, seed)
+    if config.weights:
+        path = Path(config.weights)
+        load_weights(model, read_weights(path), source=path.name, partial=config.partial)
+    if config.freeze == "backbone":
+        _freeze(model, config.name)
+    return model
+
+
+def create(config: ModelConfig, classes: int, seed: int) -> nn.Module:
+    """The bare timm model, with weights drawn from ``seed``."""
+    name = config.name.split(".")[0]
+    if not timm.is_model(name):
+        raise UsageError(
+            f"timm {timm.__version__} has no model named {config.name!r}",
+            hint=nearest(name, timm.list_models()),
+        )
+    options: dict[str, Any] = {"drop_rate": config.drop}
+    if config.drop_path:
+        options["drop_path_rate"] = config.drop_path
+    torch.manual_seed(seed)
+    try:
+        return timm.create_model(config.name, pretrained=False, num_classes=classes, **options)
+    except TypeError as error:
+        raise UsageError(
+            f"{config.name} does not take {sorted(options)}: {error}",
+            hint="leave model.drop_path at 0 for this model",
+        ) from error
+
+
+def norm_of(model: nn.Module) -> Norm:
+    """The pixel statistics that the model's pretrained weights expect."""
+    facts = pretrained_facts(model)
+    mean = facts.get("mean") or (0.485, 0.456, 0.406)
+    std = facts.get("std") or (0.229, 0.224, 0.225)
+    return Norm(mean=(mean[0], mean[1], mean[2]), std=(std[0], std[1], std[2]))
+
+
+def _freeze(model: nn.Module, name: str) -> None:
+    heads = head_names(model)
+    trained = [n for n, _ in model.named_parameters() if is_head(n, heads)]
+    if not trained:
+        raise UsageError(
+            f"{name} has no classifier head that timm names", hint="use model.freeze = 'none'"
+        )
+    for key, parameter in model.named_parameters():
+        parameter.requires_grad_(is_head(key, heads))
+
+
+def set_training(model: nn.Module) -> None:
+    """Training mode; frozen modules stay in evaluation mode, so that their buffers stay equal."""
+    model.train()
+    for module in model.modules():
+        own = list(module.parameters(recurse=False))
+        if own and not any(p.requires_grad for p in own):
+            module.eval()
+
+
+def build_optimizer(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer:
+    """SGD (Nesterov) or AdamW over the trained parameters.
+
+    Groups carry ``scale``, their factor on the learning rate. Biases and norms do not decay
+    (He et al. 2019, Bag of Tricks).
+    """
+    optim = config.optim
+    heads = head_names(model) if config.model.weights else ()
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            key = (is_head(name, heads), parameter.ndim > 1)
+            groups.setdefault(key, []).append(parameter)
+    settings = [
+        {
+            "params": groups[key],
+            "weight_decay": optim.weight_decay if key[1] else 0.0,
+            "scale": optim.head_lr_scale if key[0] else 1.0,
+        }
+        for key in sorted(groups)
+    ]
+    lr = float(optim.lr or 0.0)
+    if optim.name == "sgd":
+        return torch.optim.SGD(
+            settings, lr=lr, momentum=optim.momentum, nesterov=optim.momentum > 0
+        )
+    return torch.optim.AdamW(settings, lr=lr, betas=(optim.momentum, 0.999))
