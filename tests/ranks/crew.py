@@ -1,4 +1,4 @@
-"""Real ranks for tests: forked from a server that has torch loaded, so a crew starts in a moment."""
+"""Real ranks for tests, forked from a server that has torch loaded: a crew starts in a moment."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 from PIL import Image
 
 from shanty.comm.place import Place
 from shanty.comm.world import World, join
+from shanty.errors import InterruptedRun
 from shanty.record.atomic import read_json, write_json
-from shanty.record.events import Event
+from shanty.record.events import EventLog
 from shanty.record.reader import read_all
 from shanty.record.rundir import RunDir
 from shanty.scan.training import scan_training
@@ -27,7 +29,10 @@ from shanty.spec.codec import from_dict, to_dict
 from shanty.spec.config import RunConfig
 from shanty.spec.recipe import resolve
 from shanty.spec.run import Attempt, TrainSpec
+from shanty.train.process import Process
+from shanty.train.worker import work
 
+T = TypeVar("T")
 PRELOAD = ["torch", "torch._dynamo", "timm", "shanty.train.worker"]
 
 
@@ -97,8 +102,6 @@ def _child(
 
 
 def _in_world(place: Place, work: Callable[..., Any], *args: Any) -> Any:
-    import torch
-
     torch.set_num_threads(1)
     world: World = join(place, device="cpu", timeout=60)
     result = work(world, *args)
@@ -160,10 +163,6 @@ def train(
 
 def train_rank(place: Place, root: Path, stop_after: int) -> Any:
     """One rank of a training, as the worker's main does it, in this process."""
-    from shanty.record.events import EventLog
-    from shanty.errors import InterruptedRun
-    from shanty.train.process import Process
-    from shanty.train.worker import work
 
     class Stopped(Process):
         asked = 0
@@ -183,7 +182,19 @@ def train_rank(place: Place, root: Path, stop_after: int) -> Any:
         return {"stopped": stopped.what}
 
 
-def events(rundir: RunDir, kind: type[Any], *, rank: int | None = None) -> list[Event]:
+@dataclass(frozen=True, kw_only=True)
+class Seen(Generic[T]):
+    """An event of one known kind."""
+
+    rank: int
+    step: int
+    body: T
+
+
+def events(rundir: RunDir, kind: type[T], *, rank: int | None = None) -> list[Seen[T]]:
     """The run's events of one kind."""
-    found = [e for e in read_all(rundir.events) if isinstance(e.body, kind)]
-    return [e for e in found if rank is None or e.rank == rank]
+    return [
+        Seen(rank=e.rank, step=e.step, body=e.body)
+        for e in read_all(rundir.events)
+        if isinstance(e.body, kind) and rank in (None, e.rank)
+    ]

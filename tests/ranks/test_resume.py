@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-
 from crew import events, make_photos, prepare, train
+
 from shanty.errors import RefusedError
+from shanty.record.atomic import read_json
 from shanty.record.events import Note, StepDone, Validated
 from shanty.record.rundir import RunDir
 from shanty.spec.config import (
@@ -103,8 +104,6 @@ def test_resume_on_another_world_size_takes_every_image_once(
 
 
 def rundir_images(rundir: RunDir) -> list[Any]:
-    from shanty.record.atomic import read_json
-
     return read_json(rundir.data)["train"]
 
 

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import timm
 import torch
-from PIL import Image
-
+import torch.distributed as dist
 from crew import events, make_photos, prepare, run_ranks, train
+from PIL import Image
+from test_world_sizes import measure
+from torch import nn
+
+from shanty.comm.replicas import compare
 from shanty.comm.world import World
 from shanty.data.loader import Batch
 from shanty.errors import FailedError
@@ -23,6 +28,8 @@ from shanty.spec.config import (
     RunConfig,
     SyncConfig,
 )
+from shanty.train import checkpoint
+from shanty.train.build import create
 from shanty.train.parts import Parts, assemble
 from shanty.train.step import Order, Outcome, Stepper, Wishes
 
@@ -64,6 +71,14 @@ def run_step(world: World, stepper: Stepper, step: int, share: int, images: int)
     return stepper.run(order, [a_batch(share, 10 * world.rank)], Wishes())
 
 
+def poison(_module: nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+    return (args[0] * math.nan,)
+
+
+def pass_on(_module: nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+    return args
+
+
 def poisoned_step(world: World) -> dict[str, Any]:
     """One good step, then one in which rank 1's images give NaN, then a good one."""
     parts = assemble(small(), 3, world)
@@ -71,11 +86,9 @@ def poisoned_step(world: World) -> dict[str, Any]:
     stepper = Stepper(parts, labels, total_steps=10, warmup_steps=0)
     run_step(world, stepper, 0, 4, 8)
     before = snapshot(parts)
-    if world.rank == 1:
-        handle = parts.model.register_forward_pre_hook(lambda _m, args: (args[0] * math.nan,))
+    handle = parts.model.register_forward_pre_hook(poison if world.rank == 1 else pass_on)
     outcome = run_step(world, stepper, 1, 4, 8)
-    if world.rank == 1:
-        handle.remove()
+    handle.remove()
     after = snapshot(parts)
     good = run_step(world, stepper, 2, 4, 8)
     return {
@@ -84,7 +97,7 @@ def poisoned_step(world: World) -> dict[str, Any]:
         "sick": stepper.last.sick_indices,
         "good": good,
         "finite": all(bool(torch.isfinite(v).all()) for v in snapshot(parts).values()),
-        "weights": {k: v for k, v in parts.model.named_parameters()},
+        "weights": dict(parts.model.named_parameters()),
     }
 
 
@@ -147,8 +160,6 @@ def test_images_left_out_do_not_weigh() -> None:
 
 def drifting(world: World) -> str:
     """Train past the wrapper on rank 1 (T9): its gradients are never exchanged."""
-    from shanty.comm.replicas import compare
-
     parts = assemble(small(), 3, world)
     named = list(parts.model.named_parameters())
     compare(world, named, 0)
@@ -171,12 +182,15 @@ def test_one_flipped_bit_is_noticed_and_named() -> None:
 
 def calls_sent(world: World, micros: int) -> int:
     """All-reduces of gradients in one optimizer step of several micro-batches (T6)."""
-    import torch.distributed as dist
-
     parts = assemble(small(sync=SyncConfig(bucket_mb=1000)), 3, world)
-    sent = []
+    sent: list[int] = []
     real = dist.all_reduce
-    dist.all_reduce = lambda *a, **k: (sent.append(a[0].numel()), real(*a, **k))[1]
+
+    def counted(tensor: torch.Tensor, *, async_op: bool) -> Any:
+        sent.append(tensor.numel())
+        return real(tensor, async_op=async_op)
+
+    dist.all_reduce = counted
     stepper = Stepper(parts, torch.arange(40) % 3, total_steps=10, warmup_steps=0)
     order = Order(step=0, epoch=0, images=8 * micros, micros=micros)
     stepper.run(order, [a_batch(4, 4 * m) for m in range(micros)], Wishes())
@@ -189,9 +203,6 @@ def test_accumulation_sends_the_gradient_once() -> None:
 
 
 def test_frozen_backbone_stays_bit_equal(tmp_path: Path) -> None:
-    from shanty.train import checkpoint
-    from shanty.train.build import create
-
     photos = make_photos(tmp_path / "photos", {"a": 20, "b": 20})
     config = small(model=ModelConfig(name="test_resnet", freeze="backbone"), epochs=2)
     rundir = prepare(photos, tmp_path / "run", config)
@@ -208,8 +219,6 @@ def test_frozen_backbone_stays_bit_equal(tmp_path: Path) -> None:
 
 def unused_branch(world: World) -> str:
     """A model with a layer that never gets a gradient (T4)."""
-    import timm
-    from torch import nn
 
     def with_spare(*args: Any, **options: Any) -> nn.Module:
         model = real(*args, **options)
@@ -247,8 +256,6 @@ def test_a_bad_image_is_left_out_alike_by_1_and_3_ranks(tmp_path: Path) -> None:
         assert [e.body.bad for e in events(rundir, EpochDone)] == [1, 1]
         assert [e.body.images for e in events(rundir, EpochDone)] == [62, 62]
         assert not events(rundir, StepSkipped)
-        from shanty.train import checkpoint
-
         found, _ = checkpoint.newest(rundir)
         assert found
         weights.append(found.tensors("model.safetensors"))
@@ -278,8 +285,6 @@ def test_nan_everywhere_stops_the_run_after_the_limit(tmp_path: Path) -> None:
 
 
 def test_both_kinds_of_weights_are_reproduced_from_the_saved_file(tmp_path: Path) -> None:
-    from test_world_sizes import measure
-
     photos = tmp_path / "photos"
     make_photos(photos, {"a": 40, "b": 40}, seed=1)
     for place, file in enumerate(sorted((photos / "b").glob("*.png"))):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
 from crew import events, make_photos, prepare, run_ranks, train
+
 from shanty.comm.world import World
 from shanty.data.order import permutation
+from shanty.data.views import EvalView
+from shanty.predict.load import load_run
+from shanty.record.atomic import read_json
 from shanty.record.events import StepDone, Validated
 from shanty.record.rundir import RunDir
+from shanty.scan.dataset import DataSet
+from shanty.spec.codec import from_dict, to_dict
 from shanty.spec.config import (
     AugmentConfig,
     CheckpointConfig,
@@ -21,7 +27,11 @@ from shanty.spec.config import (
     OptimConfig,
     RunConfig,
 )
+from shanty.spec.run import TrainSpec
 from shanty.train import checkpoint
+from shanty.train.evaluate import Exam, Watch, evaluate
+from shanty.train.feed import EvalReader, Feed
+from shanty.train.infer import Asked, infer
 
 PLAIN = AugmentConfig(min_area=1.0, hflip=0.0, jitter=0.0)
 
@@ -86,16 +96,6 @@ def test_validation_is_the_same_to_the_last_bit_for_1_to_4_ranks(
 
 def measure(world: World, root: Path) -> tuple[object, str]:
     """Metrics and a hash of all logits of the saved run on its validation set."""
-    import hashlib
-
-    from shanty.data.views import EvalView
-    from shanty.predict.load import load_run
-    from shanty.record.atomic import read_json
-    from shanty.scan.dataset import DataSet
-    from shanty.spec.codec import from_dict, to_dict
-    from shanty.train.evaluate import Exam, Watch, evaluate
-    from shanty.train.feed import EvalReader
-    from shanty.train.infer import Asked, infer
 
     run = load_run(root, "best", world.device)
     data = from_dict(DataSet, read_json(RunDir(root).data))
@@ -134,11 +134,6 @@ def test_every_image_is_taken_exactly_once_an_epoch_and_orders_differ(
 
 def taken_by_rank(world: World, root: Path) -> list[list[int]]:
     """Sample indices that this rank really reads, per epoch."""
-    from shanty.record.atomic import read_json
-    from shanty.scan.dataset import DataSet
-    from shanty.spec.codec import from_dict
-    from shanty.spec.run import TrainSpec
-    from shanty.train.feed import Feed
 
     rundir = RunDir(root)
     spec = from_dict(TrainSpec, read_json(rundir.spec))
