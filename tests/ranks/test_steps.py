@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import timm
@@ -190,10 +191,11 @@ def calls_sent(world: World, micros: int) -> int:
         sent.append(tensor.numel())
         return real(tensor, async_op=async_op)
 
-    dist.all_reduce = counted
+    patched = patch.object(dist, "all_reduce", counted)
     stepper = Stepper(parts, torch.arange(40) % 3, total_steps=10, warmup_steps=0)
     order = Order(step=0, epoch=0, images=8 * micros, micros=micros)
-    stepper.run(order, [a_batch(4, 4 * m) for m in range(micros)], Wishes())
+    with patched:
+        stepper.run(order, [a_batch(4, 4 * m) for m in range(micros)], Wishes())
     assert sum(sent) == sum(p.numel() for p in parts.trained)
     return len(sent)
 

@@ -33,7 +33,7 @@ Box = tuple[int, int, int, int]
 FineBox = tuple[float, float, float, float]
 
 # Only formats of pictures. Not EPS and its like: opening one starts another program.
-_WANTED = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
+_WANTED = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 # All plugins now: loaded on demand from two threads at once, one may miss what the other loads.
 Image.init()
 _FORMATS = tuple(name for name in _WANTED if name in Image.OPEN)

@@ -19,7 +19,7 @@ from shanty.spec.codec import from_dict
 from shanty.spec.run import EvaluateSpec, read_spec
 from shanty.train.evaluate import Exam, Watch, evaluate
 from shanty.train.feed import pick_threads
-from shanty.train.process import Process, run_rank, stopped
+from shanty.train.process import Process, entry, run_rank, stopped
 
 
 def main(spec_path: Path) -> int:
@@ -60,4 +60,4 @@ def work(spec: EvaluateSpec, process: Process) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(entry("shanty.predict.evaluate_worker", main, sys.argv))

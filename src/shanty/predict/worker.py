@@ -24,7 +24,7 @@ from shanty.spec.codec import from_dict
 from shanty.spec.run import PredictSpec, read_spec
 from shanty.train.feed import EvalReader, pick_threads
 from shanty.train.infer import Asked, infer
-from shanty.train.process import Process, run_rank, stopped
+from shanty.train.process import Process, entry, run_rank, stopped
 
 
 def main(spec_path: Path) -> int:
@@ -114,4 +114,4 @@ def _ask(
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(entry("shanty.predict.worker", main, sys.argv))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import types
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from shanty.errors import UsageError
@@ -30,13 +31,20 @@ def from_dict(kind: type[T], data: dict[str, Any], where: str = "") -> T:
 
     Raises:
         UsageError: a key that the class does not have, with the nearest one that it has.
+        TypeError: ``data`` is no mapping, or a key that the class needs is missing.
     """
-    hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(data, dict):
+        raise TypeError(f"{where or kind.__name__} is no mapping")
+    names, hints = _shape(kind)
     for key in data:
         if key not in names:
             raise UsageError(f"unknown key {where}{key}", hint=nearest(key, names))
     return kind(**{k: _convert(hints[k], v, f"{where}{k}.") for k, v in data.items()})
+
+
+@cache  # a data set rebuilds thousands of samples of one class
+def _shape(kind: Any) -> tuple[list[str], dict[str, Any]]:
+    return [f.name for f in fields(kind)], get_type_hints(kind)
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

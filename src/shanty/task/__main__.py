@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, TextIO
 
-from shanty.agent.orphan import die_with_parent
 from shanty.errors import ShantyError, UsageError
+from shanty.record.orphan import die_with_parent
 from shanty.spec.codec import nearest
 
-TASKS = ("preflight", "scan", "scan_images", "scan_labelled")
+TASKS = ("predict_prepare", "preflight", "scan", "scan_images", "scan_labelled")
 
 
 def main(argv: Sequence[str]) -> int:

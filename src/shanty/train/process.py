@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from shanty.comm.place import Place, find_place
-from shanty.errors import FailedError, InterruptedRun, ShantyError
+from shanty.errors import FailedError, InterruptedRun, ShantyError, UsageError
 from shanty.record.events import Ended, EventLog, Failed, Note, Progress, Started
 from shanty.record.orphan import die_with_parent
 from shanty.record.rundir import RunDir
@@ -92,6 +92,18 @@ def run_rank(rundir: RunDir, generation: int, work: Callable[[Process], dict[str
         os._exit(code)
     log.write(Ended(exit_code=0, result=result))
     return 0
+
+
+def entry(module: str, main: Callable[[Path], int], argv: list[str]) -> int:
+    """What ``python -m MODULE RUN.json`` does: read the arguments, run, turn errors into codes."""
+    if len(argv) != 2:
+        _say(f"usage: python -m {module} RUN/run.json")
+        return UsageError.exit_code
+    try:
+        return main(Path(argv[1]))
+    except ShantyError as error:
+        _say(str(error))
+        return error.exit_code
 
 
 def _end_badly(error: BaseException, place: Place, log: EventLog, rundir: RunDir) -> int:

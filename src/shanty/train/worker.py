@@ -28,7 +28,7 @@ from shanty.train.feed import Feed, Threads, pick_threads
 from shanty.train.infer import Network
 from shanty.train.loop import Job, train
 from shanty.train.parts import Parts, assemble
-from shanty.train.process import Process, run_rank
+from shanty.train.process import Process, entry, run_rank
 from shanty.train.saving import Saver
 from shanty.train.say import Voice
 from shanty.train.state import TrainState, restore
@@ -174,4 +174,4 @@ def begin(rundir: RunDir, spec: TrainSpec, job: Job) -> TrainState:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(entry("shanty.train.worker", main, sys.argv))

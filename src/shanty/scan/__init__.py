@@ -1,0 +1,1 @@
+"""Files to samples: names, classes, split and digest. Nothing is decoded here. Stdlib only."""
