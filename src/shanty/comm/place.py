@@ -59,7 +59,7 @@ def find_place(environ: Mapping[str, str], scratch: Path) -> Place:
     if "SHANTY_STORE" in environ:
         return _read(environ, "env", node, f"file:{environ['SHANTY_STORE']}", "shanty")
     for launcher, names in _VARIABLES.items():
-        if names[0] in environ and names[1] in environ and _MARK.get(launcher, names[0]) in environ:
+        if _started_by(launcher, environ):
             place = _read(environ, launcher, node, "env", launcher)
             if launcher == "torchrun":
                 return place
@@ -69,14 +69,21 @@ def find_place(environ: Mapping[str, str], scratch: Path) -> Place:
     )
 
 
+def _started_by(launcher: str, environ: Mapping[str, str]) -> bool:
+    names = _VARIABLES[launcher]
+    if launcher == "mpiexec" and names[2] not in environ and "SLURM_PROCID" in environ:
+        return False  # srun --mpi=pmi2 sets PMI_RANK too, but says the local rank in its own words
+    return names[0] in environ and names[1] in environ and _MARK.get(launcher, names[0]) in environ
+
+
 def _read(environ: Mapping[str, str], kind: str, node: str, store: str, launcher: str) -> Place:
     names = _VARIABLES[kind]
     try:
         rank, size = int(environ[names[0]]), int(environ[names[1]])
         local = int(environ.get(names[2], rank))
-        # Slurm writes "3" or "3(x2),1": the first number is the tasks of the first node.
-        local_size = int(environ.get(names[3], str(size)).split("(")[0].split(",")[0])
-    except (KeyError, ValueError) as error:
+        node_id = int(environ.get("SLURM_NODEID", "0")) if kind == "srun" else 0
+        local_size = _tasks_per_node(environ.get(names[3], str(size)))[node_id]
+    except (KeyError, ValueError, IndexError) as error:
         raise RefusedError(
             f"the {launcher} variables {', '.join(names)} do not give a rank: {error}",
             hint="start the worker with shanty train, torchrun, mpirun or srun",
@@ -97,6 +104,15 @@ def _read(environ: Mapping[str, str], kind: str, node: str, store: str, launcher
         launcher=launcher,
         store=store,
     )
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    """Slurm writes ``3(x2),1`` for three, three and one; the others write one number."""
+    counts = []
+    for part in text.split(","):
+        tasks, _, times = part.partition("(x")
+        counts += [int(tasks)] * int(times.rstrip(")") or 1)
+    return counts
 
 
 def _meeting(place: Place, environ: Mapping[str, str], scratch: Path) -> str:

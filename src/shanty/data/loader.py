@@ -60,7 +60,8 @@ class Loader:
         read: (epoch, index) to a uint8 array [size, size, 3]; raises UndecodableError.
         size: side of the images.
         threads: decoding threads.
-        ahead: most images decoded or waiting at once (bounds the memory).
+        ahead: no further ask is begun while this many images are decoded or waiting, which
+            bounds the memory: there are never more than ``ahead`` - 1 and one ask's.
         limit: seconds one image may take.
     """
 

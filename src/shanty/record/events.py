@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO, get_args
 
+from shanty.errors import UsageError
 from shanty.spec.codec import from_dict
 
 
@@ -201,14 +202,17 @@ def from_line(line: str) -> Event:
     """Parse one line.
 
     Raises:
-        ValueError: not a whole event (a torn tail, or another program's line).
+        ValueError: not a whole event (a torn tail, or another program's or version's line).
     """
     data = json.loads(line)
-    if not isinstance(data, dict) or data.get("kind") not in KINDS:
+    if not isinstance(data, dict) or str(data.get("kind")) not in KINDS:
         raise ValueError("not an event")
     kind = KINDS[data.pop("kind")]
-    head = {k: data.pop(k) for k in ("t", "gen", "node", "rank", "step")}
-    return Event(body=from_dict(kind, data), **head)
+    try:
+        head = {k: data.pop(k) for k in ("t", "gen", "node", "rank", "step")}
+        return Event(body=from_dict(kind, data), **head)
+    except (KeyError, TypeError, UsageError) as error:
+        raise ValueError(f"not an event of this version: {error}") from error
 
 
 class EventLog:

@@ -13,7 +13,7 @@ def parse(text: str) -> list[Event]:
     for line in text.split("\n"):  # not splitlines: a file's name may hold U+2028 or U+0085
         try:
             events.append(from_line(line))
-        except (ValueError, TypeError, KeyError):
+        except ValueError:
             continue
     return events
 

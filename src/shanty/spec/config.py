@@ -204,6 +204,7 @@ def check(config: Any, prefix: str = "") -> None:
         if value is None or isinstance(value, str | bool):
             continue
         below, above = low is not None and value < low, high is not None and value > high
-        if math.isnan(value) or below or above:
+        endless = isinstance(value, float) and not math.isfinite(value)
+        if endless or below or above:
             bounds = f"at least {low}" if high is None else f"between {low} and {high}"
             raise UsageError(f"{name} = {value} is out of range", hint=f"choose {bounds}")

@@ -40,7 +40,9 @@ def build_model(config: ModelConfig, classes: int, seed: int) -> nn.Module:
     model = create(config, classes, seed)
     if config.weights:
         path = Path(config.weights)
-        load_weights(model, read_weights(path), source=path.name, partial=config.partial)
+        tensors = read_weights(path)
+        if load_weights(model, tensors, source=path.name, partial=config.partial):
+            _zero_head(model)
     if config.freeze == "backbone":
         _freeze(model, config.name)
     return model
@@ -73,6 +75,19 @@ def norm_of(model: nn.Module) -> Norm:
     mean = facts.get("mean") or (0.485, 0.456, 0.406)
     std = facts.get("std") or (0.229, 0.224, 0.225)
     return Norm(mean=(mean[0], mean[1], mean[2]), std=(std[0], std[1], std[2]))
+
+
+@torch.no_grad()
+def _zero_head(model: nn.Module) -> None:
+    """Start a new classifier from zero.
+
+    A random one sends large random gradients through the pretrained layers in the first steps;
+    from zero they feel nothing until the head knows something (docs/recipes.md has the numbers).
+    """
+    heads = head_names(model)
+    for name, parameter in model.named_parameters():
+        if is_head(name, heads):
+            parameter.zero_()
 
 
 def _freeze(model: nn.Module, name: str) -> None:

@@ -36,8 +36,18 @@ class Checkpoint:
     meta: dict[str, Any]
 
     def tensors(self, name: str) -> Tensors:
-        """One of its safetensors files."""
-        return load((self.path / name).read_bytes())
+        """One of its safetensors files.
+
+        Raises:
+            RefusedError: a running training has removed it since it was checked.
+        """
+        try:
+            return load((self.path / name).read_bytes())
+        except FileNotFoundError as error:
+            raise RefusedError(
+                f"{self.path / name} was removed while it was read",
+                hint="try again: a training is saving newer checkpoints there",
+            ) from error
 
 
 class BrokenCheckpointError(Exception):
@@ -50,23 +60,22 @@ def name_of(step: int) -> str:
 
 
 def write(rundir: RunDir, step: int, files: dict[str, Tensors], meta: dict[str, Any]) -> Path:
-    """Write one checkpoint and return its folder; an equal complete one is left as it is.
+    """Write one checkpoint and return its folder; a complete one of this step is left as it is.
 
     Raises:
         FailedError: the disk is full or not writable; nothing is left behind, older
             checkpoints are untouched.
     """
     final = rundir.checkpoints / name_of(step)
-    if final.exists():
-        try:
-            verify(final)
-        except BrokenCheckpointError:
-            shutil.rmtree(final)
-        else:
-            return final
-    temp = final.with_name(f"{TEMP_MARK}{final.name}.{os.getpid()}")
+    if _is_whole(final):
+        return final
+    temp = _temp_of(final)
     needed = sum(t.numel() * t.element_size() for part in files.values() for t in part.values())
     try:
+        if final.exists():
+            _remove(final)
+        if temp.exists():  # of a killed process that had our pid: in a container they repeat
+            shutil.rmtree(temp)
         _write_folder(temp, files, meta)
         temp.rename(final)
         sync_dir(rundir.checkpoints)
@@ -102,9 +111,33 @@ def _seal(state: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _is_whole(folder: Path) -> bool:
+    try:
+        verify(folder)
+    except BrokenCheckpointError:
+        return False
+    return True
+
+
+def _temp_of(folder: Path) -> Path:
+    return folder.with_name(f"{TEMP_MARK}{folder.name}.{os.getpid()}")
+
+
+def _remove(folder: Path) -> None:
+    """Out of sight in one step, then deleted: a reader finds it whole or not at all."""
+    gone = _temp_of(folder)
+    folder.rename(gone)
+    shutil.rmtree(gone)
+
+
 def _cannot_save(folder: Path, needed: int, error: OSError) -> FailedError:
-    free = shutil.disk_usage(folder).free
+    if error.errno == errno.EFBIG:
+        return FailedError(
+            f"cannot save to {folder}: a file of this size is not allowed there",
+            hint="raise the limit (ulimit -f), or use a file system without one, then --resume",
+        )
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        free = shutil.disk_usage(folder).free
         return FailedError(
             f"disk full while saving to {folder}: {needed:,} bytes needed, {free:,} free",
             hint=f"free {units.size(max(needed - free, needed / 10))} or more there, then --resume;"
@@ -142,6 +175,8 @@ def newest(rundir: RunDir) -> tuple[Checkpoint | None, tuple[str, ...]]:
         try:
             return verify(folder), tuple(skipped)
         except BrokenCheckpointError as error:
+            if not folder.exists():  # a running training removed it: it has a newer one now
+                return newest(rundir)
             skipped.append(f"{folder.name} is not complete ({error})")
     return None, tuple(skipped)
 
@@ -152,18 +187,25 @@ def named(rundir: RunDir, which: str) -> Checkpoint:
     Raises:
         RefusedError: there is none, or it is broken.
     """
+    place = _pointed(rundir, which)
     try:
-        pointer = json.loads(rundir.pointer(which).read_bytes())
-        return verify(rundir.root / str(pointer["checkpoint"]))
+        return verify(rundir.root / place)
+    except BrokenCheckpointError as error:
+        if _pointed(rundir, which) != place:  # a running training has a newer one
+            return named(rundir, which)
+        raise RefusedError(
+            f"the {which!r} checkpoint of {rundir.root} is broken: {error}",
+            hint="copy the run's folder again, or try --which last",
+        ) from error
+
+
+def _pointed(rundir: RunDir, which: str) -> str:
+    try:
+        return str(json.loads(rundir.pointer(which).read_bytes())["checkpoint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RefusedError(
             f"{rundir.root} has no {which!r} checkpoint ({error})",
             hint="train it first, or name a folder that shanty train made",
-        ) from error
-    except BrokenCheckpointError as error:
-        raise RefusedError(
-            f"the {which!r} checkpoint of {rundir.root} is broken: {error}",
-            hint="copy the run's folder again, or try --which last",
         ) from error
 
 
@@ -181,7 +223,6 @@ def prune(rundir: RunDir, keep: int) -> None:
     folders = sorted(rundir.checkpoints.glob("step-*"))
     for folder in folders[:-keep]:
         if folder.name != best:
-            shutil.rmtree(folder)
+            _remove(folder)
     for temp in rundir.checkpoints.glob(f"{TEMP_MARK}step-*"):
-        if not temp.name.endswith(f".{os.getpid()}"):
-            shutil.rmtree(temp, ignore_errors=True)
+        shutil.rmtree(temp, ignore_errors=True)

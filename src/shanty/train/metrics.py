@@ -19,10 +19,15 @@ class Metrics:
     macro_f1: float
 
     def better(self, other: Metrics | None, metric: str) -> bool:
-        """Strictly better than ``other`` by ``metric``; log loss counts downwards."""
+        """Strictly better than ``other`` by ``metric``; log loss counts downwards.
+
+        A number is better than none (NaN), or a run that once diverged could never have a best.
+        """
         if other is None:
             return True
         mine, its = getattr(self, metric), getattr(other, metric)
+        if math.isnan(its):
+            return not math.isnan(mine)
         return mine < its if metric == "log_loss" else mine > its
 
 
@@ -39,9 +44,11 @@ def measure(logits: torch.Tensor, labels: torch.Tensor) -> Metrics:
     predicted = logits.argmax(1)
     log_p = torch.log_softmax(logits.double(), dim=1)
     own = log_p.gather(1, labels[:, None])[:, 0]
-    # rank of the true class: how many classes score higher (ties: lower index first)
+    # How many classes come before the true one: those that score higher (NaN does), and of equal
+    # ones those of a lower index, as argmax has it.
     score = logits.gather(1, labels[:, None])
-    ahead = (logits > score).sum(1)
+    earlier = torch.arange(classes) < labels[:, None]
+    ahead = (~(logits <= score) | ((logits == score) & earlier)).sum(1)
     return Metrics(
         count=count,
         accuracy=int((predicted == labels).sum()) / count,
