@@ -20,7 +20,7 @@ from shanty.comm.replicas import compare
 from shanty.comm.world import World
 from shanty.data.loader import Batch
 from shanty.errors import FailedError
-from shanty.record.events import BadImage, EpochDone, StepDone, StepSkipped
+from shanty.record.events import BadImage, EpochDone, StepDone, StepSkipped, Validated
 from shanty.spec.config import (
     AugmentConfig,
     DataConfig,
@@ -263,6 +263,18 @@ def test_a_bad_image_is_left_out_alike_by_1_and_3_ranks(tmp_path: Path) -> None:
         weights.append(found.tensors("model.safetensors"))
     for name, value in weights[0].items():
         assert torch.allclose(value.float(), weights[1][name].float(), atol=1e-5), name
+
+
+def test_a_bad_validation_image_is_left_out_and_named(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos" / "train", {"a": 12, "b": 12}).parent
+    make_photos(photos / "val", {"a": 5, "b": 6}, seed=2)
+    victim = photos / "val" / "b" / "003.png"
+    victim.write_bytes(victim.read_bytes()[:200])
+    rundir = prepare(photos, tmp_path / "run", small())
+    train(rundir, 2)
+    assert [(e.body.count, e.body.bad) for e in events(rundir, Validated)] == [(10, 1)]
+    named = [e.body for e in events(rundir, BadImage)]
+    assert [(b.path, b.use) for b in named] == [("val/b/003.png", "validate")]
 
 
 def test_a_bad_image_stops_the_run_where_it_is_refused(tmp_path: Path) -> None:

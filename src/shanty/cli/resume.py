@@ -76,7 +76,7 @@ def _check_idle(rundir: RunDir) -> None:
             f"the run in {shown(rundir.root)} is still going on, its agent has pid {pid}",
             hint=f"wait for it, or stop it: kill {pid}",
         )
-    if not rundir.pointer("last").exists():
+    if not any(rundir.checkpoints.glob("step-*")):
         raise RefusedError(
             f"the run in {shown(rundir.root)} has no complete checkpoint to continue from",
             hint="start anew: shanty train DATA --out ANOTHER_DIR",

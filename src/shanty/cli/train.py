@@ -14,8 +14,9 @@ from shanty.cli.preview import by_hand, derived, opening
 from shanty.cli.resume import continued, write
 from shanty.cli.speaker import Speaker
 from shanty.cli.start import Request, draft, fresh
+from shanty.record.atomic import write_json
 from shanty.record.events import BadImage
-from shanty.report.summary import read_summary
+from shanty.report.summary import numbers, read_summary
 from shanty.watch.ending import training
 
 EXAMPLES = """\b
@@ -132,13 +133,16 @@ def _ending(order: Order, ran: Ran, place: str) -> list[str]:
     Raises:
         ShantyError: what ended it, when that was neither its end nor the person.
     """
+    bad = tuple(BadImage(path=p, reason=r, use="scan") for p, r in order.images.bad)
+    summary = read_summary(order.rundir.events)
+    summary = replace(summary, bad=(*bad, *summary.bad))
+    code = ran.outcome.exit_code
+    if summary.last is not None:
+        write_json(order.rundir.summary, numbers(summary, code))
     error = failure_of(ran.outcome)
     if error is not None:
         raise error
-    summary = read_summary(order.rundir.events)
-    code = ran.outcome.exit_code
     if code == 130 and summary.last is None:
         gone = not order.spec.resume and not ran.trained and remove(order.rundir)
         return ["stopped before anything was saved" + (f"; {place} is removed" if gone else "")]
-    bad = tuple(BadImage(path=p, reason=r, use="scan") for p, r in order.images.bad)
-    return ["", *training(replace(summary, bad=(*bad, *summary.bad)), place, code)]
+    return ["", *training(summary, place, code)]

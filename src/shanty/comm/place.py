@@ -58,7 +58,7 @@ def find_place(environ: Mapping[str, str], scratch: Path) -> Place:
     node = environ.get("SHANTY_NODE") or os.uname().nodename
     if "SHANTY_STORE" in environ:
         return _read(environ, "env", node, f"file:{environ['SHANTY_STORE']}", "shanty")
-    for launcher, names in _VARIABLES.items():
+    for launcher in _VARIABLES:
         if _started_by(launcher, environ):
             place = _read(environ, launcher, node, "env", launcher)
             if launcher == "torchrun":
@@ -108,7 +108,7 @@ def _read(environ: Mapping[str, str], kind: str, node: str, store: str, launcher
 
 def _tasks_per_node(text: str) -> list[int]:
     """Slurm writes ``3(x2),1`` for three, three and one; the others write one number."""
-    counts = []
+    counts: list[int] = []
     for part in text.split(","):
         tasks, _, times = part.partition("(x")
         counts += [int(tasks)] * int(times.rstrip(")") or 1)

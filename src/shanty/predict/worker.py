@@ -11,7 +11,7 @@ import torch
 
 from shanty.comm.world import World, join
 from shanty.data.views import EvalView
-from shanty.errors import FailedError
+from shanty.errors import FailedError, ShantyError
 from shanty.predict.averaging import align
 from shanty.predict.layout import Layout
 from shanty.predict.load import Trained, load_run
@@ -25,6 +25,7 @@ from shanty.spec.run import PredictSpec, read_spec
 from shanty.train.feed import EvalReader, pick_threads
 from shanty.train.infer import Asked, infer
 from shanty.train.process import Process, entry, run_rank, stopped
+from shanty.train.saving import raise_first
 
 
 def main(spec_path: Path) -> int:
@@ -47,11 +48,14 @@ def work(spec: PredictSpec, process: Process) -> dict[str, Any]:
     process.log.write(Phase(name="predicting"))
     rows, bad = average_runs(runs, spec, layout, world, process)
     names = {layout.paths[i]: reason for i, reason in bad.items()}
+    error = None
     if world.rank == 0:
         _tell(runs, names, process)
-        prior = fallback_row(runs[0].prior)
-        filled = [prior if i in bad else row for i, row in enumerate(rows.tolist())]
-        write_submission(Path(spec.out), render(layout, filled, runs[0].classes), force=spec.force)
+        try:
+            _write(spec, layout, runs[0], rows, bad)
+        except ShantyError as failed:
+            error = failed.at(world.node, world.rank)
+    raise_first(world, error)  # nobody ends before the file is written
     world.leave()
     if names:
         first = ", ".join(list(names)[:5]) + (" …" if len(names) > 5 else "")
@@ -60,6 +64,14 @@ def work(spec: PredictSpec, process: Process) -> dict[str, Any]:
             hint=f"{spec.out} is written; their rows hold the training class frequencies",
         )
     return {"rows": len(layout.paths), "out": spec.out}
+
+
+def _write(
+    spec: PredictSpec, layout: Layout, run: Trained, rows: torch.Tensor, bad: dict[int, str]
+) -> None:
+    prior = fallback_row(run.prior)
+    filled = [prior if i in bad else row for i, row in enumerate(rows.tolist())]
+    write_submission(Path(spec.out), render(layout, filled, run.classes), force=spec.force)
 
 
 def _tell(runs: list[Trained], bad: dict[str, str], process: Process) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from shanty.record.events import BadImage, EpochDone, Event, Saved, StepSkipped, Validated
 from shanty.record.reader import parse
@@ -58,6 +59,20 @@ def add(summary: Summary, event: Event) -> Summary:
     if isinstance(body, StepSkipped) and event.step not in summary.skipped:
         return replace(summary, skipped=(*summary.skipped, event.step))
     return summary
+
+
+def numbers(summary: Summary, exit_code: int) -> dict[str, Any]:
+    """The summary as plain data, for ``summary.json``."""
+    return {
+        "exit_code": exit_code,
+        "epochs": summary.epochs,
+        "best": asdict(summary.best_result) if summary.best_result else None,
+        "best_checkpoint": summary.best.path if summary.best else None,
+        "last_checkpoint": summary.last.path if summary.last else None,
+        "validations": [asdict(result) for result in summary.results],
+        "left_out": [asdict(image) for image in summary.bad],
+        "skipped_steps": list(summary.skipped),
+    }
 
 
 def _with_bad(summary: Summary, body: BadImage) -> Summary:

@@ -30,15 +30,19 @@ class Norm:
     std: tuple[float, float, float]
 
 
-def build_model(config: ModelConfig, classes: int, seed: int) -> nn.Module:
+def build_model(
+    config: ModelConfig, classes: int, seed: int, *, with_weights: bool = True
+) -> nn.Module:
     """A timm model with ``classes`` outputs; equal on all ranks for an equal seed.
+
+    Without ``with_weights`` the file is not read: a checkpoint will be loaded instead.
 
     Raises:
         UsageError: no model of that name (the nearest names are given).
         RefusedError: the weights file does not fit.
     """
     model = create(config, classes, seed)
-    if config.weights:
+    if config.weights and with_weights:
         path = Path(config.weights)
         tensors = read_weights(path)
         if load_weights(model, tensors, source=path.name, partial=config.partial):

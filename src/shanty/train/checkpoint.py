@@ -72,10 +72,10 @@ def write(rundir: RunDir, step: int, files: dict[str, Tensors], meta: dict[str, 
     temp = _temp_of(final)
     needed = sum(t.numel() * t.element_size() for part in files.values() for t in part.values())
     try:
-        if final.exists():
-            _remove(final)
         if temp.exists():  # of a killed process that had our pid: in a container they repeat
             shutil.rmtree(temp)
+        if final.exists():
+            _remove(final)
         _write_folder(temp, files, meta)
         temp.rename(final)
         sync_dir(rundir.checkpoints)
@@ -126,6 +126,7 @@ def _temp_of(folder: Path) -> Path:
 def _remove(folder: Path) -> None:
     """Out of sight in one step, then deleted: a reader finds it whole or not at all."""
     gone = _temp_of(folder)
+    shutil.rmtree(gone, ignore_errors=True)
     folder.rename(gone)
     shutil.rmtree(gone)
 

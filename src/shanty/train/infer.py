@@ -144,6 +144,7 @@ def _compute(network: Network, asked: Asked, start: int, lock: Lock) -> _Part:
                 logits = _forward(network, images)
         else:
             logits = _forward(network, images)
+    logits = logits.clone()  # a tensor of inference mode may not be changed outside of it
     for index in bad:
         logits[index - start] = torch.nan
     return _Part(start=start, logits=logits, bad=bad)

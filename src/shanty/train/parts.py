@@ -43,7 +43,7 @@ class Parts:
         return [p for p in self.model.parameters() if p.requires_grad]
 
 
-def assemble(config: RunConfig, classes: int, world: World) -> Parts:
+def assemble(config: RunConfig, classes: int, world: World, *, resume: bool = False) -> Parts:
     """Build everything and run one backward that is thrown away.
 
     That backward shows that the model runs at this size at all, names parameters without a
@@ -55,7 +55,7 @@ def assemble(config: RunConfig, classes: int, world: World) -> Parts:
         FailedError: parameters without a gradient.
     """
     precision = pick_precision(config.precision, world.device)
-    model = build_model(config.model, classes, config.seed)
+    model = build_model(config.model, classes, config.seed, with_weights=not resume)
     norm = norm_of(model)
     model = precision.place(_with_sync_bn(model, config, world))
     set_training(model)

@@ -118,7 +118,7 @@ def _end_badly(error: BaseException, place: Place, log: EventLog, rundir: RunDir
     trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     known = _explain(error, text).at(place.node, place.rank)
     lost = isinstance(error, RuntimeError) and any(mark in text for mark in _LOST_PEER)
-    log.write(Failed(error=known.to_dict() | {"consequence": lost}, trace=trace.name))
+    log.write(Failed(error=known.to_dict() | {"consequence": lost}, trace=str(trace)))
     log.write(Ended(exit_code=4, reason=known.what))
     _say(f"{known}\n  trace: {trace}")
     return 4

@@ -91,7 +91,7 @@ def build_job(
     """All live objects of this rank."""
     process, threads = own
     config = spec.config
-    parts = assemble(config, len(data.classes), world)
+    parts = assemble(config, len(data.classes), world, resume=spec.resume)
     feed = Feed(data, config, world, decode_threads=threads.decode)
     stepper = Stepper(
         parts,
