@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from crew import events, make_photos
 from shanty.record.events import Ended, Saved, StepDone
 from shanty.record.reader import read_all
 from shanty.record.rundir import RunDir
+from shanty.train import checkpoint
 
 SHANTY = [str(Path(sys.executable).with_name("shanty"))]
 FAST = ["--model", "test_convnext", "--size", "32", "--set", "device=cpu"]
@@ -258,3 +260,65 @@ def test_one_picture_in_two_orientations_gets_one_answer(world: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     _, one, other = csv.reader((tmp_path / "o.csv").read_text().splitlines())
     assert np.allclose(list(map(float, one[1:])), list(map(float, other[1:])), atol=1e-5)
+
+
+def listeners(pid: int) -> list[str]:
+    """Addresses (hex, as /proc writes them) on which a process waits for connections."""
+    own = set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it may be closed by now
+            own.add(str(fd.readlink())[8:-1])
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in own:
+                found.append(fields[1].split(":")[0])
+    return found
+
+
+def test_nothing_listens_beyond_this_machine(tmp_path: Path) -> None:
+    make_photos(tmp_path / "photos", {"a": 40, "b": 40})
+    job = start_long(tmp_path)
+    wait_for("two steps", lambda: steps_of(tmp_path) > 2)
+    owner = json.loads((tmp_path / "run" / "agent.json").read_bytes())
+    pids = [owner["agent"]["pid"], job.pid, *(w["pid"] for w in owner["workers"])]
+    found = [address for pid in pids for address in listeners(pid)]
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=15)
+    assert found  # the ranks do talk to each other
+    assert set(found) == {"0100007F"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk: needs root")
+@pytest.mark.parametrize(
+    ("room", "code", "says"),
+    [("600k", 3, "bytes free; two checkpoints need"), ("24m", 4, "disk full while saving")],
+)
+def test_a_full_disk_is_named_and_the_last_good_checkpoint_stays(
+    tmp_path: Path, room: str, code: int, says: str
+) -> None:
+    make_photos(tmp_path / "photos", {"a": 20, "b": 20})
+    (tmp_path / "small").mkdir()
+    script = (
+        f"mount -t tmpfs -o size={room} tmpfs small || exit 99\n"
+        '"$@"\ncode=$?\nmkdir kept; cp -r small/. kept; exit $code'
+    )
+    train = [*SHANTY, "train", "photos", "--model", "test_resnet", "--size", "32", "--epochs", "60",
+             "--nproc", "2", "--set", "device=cpu", "--out", "small/run",
+             "--set", "checkpoint.keep=60"]  # fmt: skip
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "-", *train],
+        cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert says in done.stderr
+    assert done.stderr.startswith("local")
+    if code == 3:
+        return
+    assert "bytes needed" in done.stderr
+    assert str(tmp_path / "small" / "run" / "checkpoints") in done.stderr
+    found, skipped = checkpoint.newest(RunDir(tmp_path / "kept" / "run"))
+    assert found
+    assert not skipped
+    assert not list((tmp_path / "kept" / "run" / "checkpoints").glob(".tmp*"))

@@ -212,7 +212,7 @@ def test_frozen_backbone_stays_bit_equal(tmp_path: Path) -> None:
     found, _ = checkpoint.newest(rundir)
     assert found
     trained = found.tensors("model.safetensors")
-    fresh = create(config.model, 2, config.seed).state_dict()
+    fresh = create(config.model, 2, config.seed, 32).state_dict()
     changed = {k for k, v in fresh.items() if not torch.equal(v, trained[k])}
     assert changed == {"fc.weight", "fc.bias"}
     optimizer = found.tensors("train.safetensors")

@@ -67,7 +67,7 @@ def test_a_name_that_is_not_utf8_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9 \xea\xb3\xa0.json")
     write_json(path, {"path": str(path)})
     assert read_json(path) == {"path": str(path)}
-    assert os.listdir(os.fsencode(tmp_path)) == [b"caf\xe9 \xea\xb3\xa0.json"]
+    assert [os.fsencode(p.name) for p in tmp_path.iterdir()] == [b"caf\xe9 \xea\xb3\xa0.json"]
 
 
 @pytest.mark.parametrize("text", ["고양이", "\udcff", "a\u2028b\n\x00", "e\u0301"])
@@ -168,12 +168,13 @@ def test_data_is_on_the_disk_before_the_name_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls are really made, and written down: file flushed, renamed, folder flushed."""
-    path, steps = tmp_path / "a.json", []
+    path = tmp_path / "a.json"
+    steps: list[tuple[str, bool]] = []
     really = os.fsync
 
     def flush(fd: int) -> None:
         really(fd)
-        steps.append((Path(os.readlink(f"/proc/self/fd/{fd}")).name, path.exists()))
+        steps.append((Path(f"/proc/self/fd/{fd}").readlink().name, path.exists()))
 
     monkeypatch.setattr(os, "fsync", flush)
     write_json(path, {})

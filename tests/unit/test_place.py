@@ -72,8 +72,7 @@ def test_each_launcher_says_which_rank_this_is(launcher: str) -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_each_launcher_on_several_machines(launcher: str) -> None:
-    tasks = "2(x2)" if launcher == "srun" else 2
-    place = find_place(LAUNCHERS[launcher](3, 4, 1, tasks) | MEET, SCRATCH)
+    place = find_place(LAUNCHERS[launcher](3, 4, 1, 2) | MEET, SCRATCH)
     assert numbers(place) == (3, 4, 1, 2)
     assert not place.one_machine
     assert place.store == ("env" if launcher == "torchrun" else "tcp")

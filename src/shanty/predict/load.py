@@ -45,7 +45,7 @@ def load_run(folder: Path, which: str, device: torch.device) -> Trained:
             f"{saved.path} holds no class names", hint="use a checkpoint that shanty train wrote"
         )
     config = from_dict(RunConfig, meta["config"])
-    model = create(config.model, len(classes), config.seed)
+    model = create(config.model, len(classes), config.seed, config.data.size)
     file = meta["weights"]
     load_weights(model, saved.tensors(file), source=f"{saved.path.name}/{file}", partial=False)
     amp = meta["amp"] if device.type == "cuda" else "off"

@@ -11,50 +11,45 @@ from shanty.spec.config import RunConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One set of defaults. ``lr`` is for a global batch of 64 and grows with its square root."""
+    """One set of defaults.
+
+    The learning rates are for a global batch of 64 and grow with its square root; ``warmup`` is a
+    part of all epochs; decay and rate differ between the two optimizers.
+    """
 
     name: str
-    optim: Literal["sgd", "adamw"]
     lr: float
     sgd_lr: float
-    head_lr_scale: float
     weight_decay: float
-    smoothing: float
-    clip: float
+    sgd_decay: float
     ema: float
-    warmup: float
     min_area: float
-    jitter: float
+    optim: Literal["sgd", "adamw"] = "adamw"
+    head_lr_scale: float = 1.0
+    smoothing: float = 0.05
+    clip: float = 5.0
+    warmup: float = 0.1
+    jitter: float = 0.0
 
 
 # How these were found is in docs/recipes.md, with the numbers.
 FINETUNE = Recipe(
     name="fine-tune",
-    optim="adamw",
-    lr=1e-3,
-    sgd_lr=0.02,
-    head_lr_scale=1.0,
+    lr=5e-4,
+    sgd_lr=0.05,
     weight_decay=0.05,
-    smoothing=0.1,
-    clip=1.0,
-    ema=0.99,
-    warmup=0.5,
+    sgd_decay=1e-4,
+    ema=0.9998,
     min_area=0.35,
-    jitter=0.0,
 )
 SCRATCH = Recipe(
     name="from scratch",
-    optim="adamw",
-    lr=2e-3,
-    sgd_lr=0.1,
-    head_lr_scale=1.0,
+    lr=3e-3,
+    sgd_lr=0.05,
     weight_decay=0.05,
-    smoothing=0.1,
-    clip=1.0,
+    sgd_decay=5e-4,
     ema=0.0,
-    warmup=0.5,
-    min_area=0.35,
-    jitter=0.0,
+    min_area=0.6,
 )
 
 
@@ -68,8 +63,10 @@ def resolve(config: RunConfig) -> RunConfig:
     recipe = recipe_for(config)
     optim = config.optim
     name = optim.name or recipe.optim
-    base = recipe.sgd_lr if name == "sgd" else recipe.lr
+    sgd = name == "sgd"
+    base = recipe.sgd_lr if sgd else recipe.lr
     lr = base * math.sqrt(config.batch / 64) if optim.lr is None else optim.lr
+    warmup = recipe.warmup * config.epochs
     return replace(
         config,
         optim=replace(
@@ -77,12 +74,12 @@ def resolve(config: RunConfig) -> RunConfig:
             name=name,
             lr=lr,
             head_lr_scale=_or(optim.head_lr_scale, recipe.head_lr_scale),
-            weight_decay=_or(optim.weight_decay, recipe.weight_decay),
+            weight_decay=_or(optim.weight_decay, recipe.sgd_decay if sgd else recipe.weight_decay),
             smoothing=_or(optim.smoothing, recipe.smoothing),
             clip=_or(optim.clip, recipe.clip),
             ema=_or(optim.ema, recipe.ema),
         ),
-        schedule=replace(config.schedule, warmup=_or(config.schedule.warmup, recipe.warmup)),
+        schedule=replace(config.schedule, warmup=_or(config.schedule.warmup, warmup)),
         augment=replace(
             config.augment,
             min_area=_or(config.augment.min_area, recipe.min_area),

@@ -43,9 +43,8 @@ def _model(spec: TrainSpec, job: Job, classes: int) -> str:
 
 
 def _data(data: DataSet) -> str:
-    return (
-        f"{units.count(len(data.train))} training, {units.count(len(data.val))} validation images"
-    )
+    train, val = units.count(len(data.train)), units.count(len(data.val))
+    return f"{train} training, {val} validation images, digest {data.digest[:12]}"
 
 
 def _device(job: Job, threads: Threads) -> str:

@@ -31,7 +31,7 @@ class Norm:
 
 
 def build_model(
-    config: ModelConfig, classes: int, seed: int, *, with_weights: bool = True
+    config: ModelConfig, classes: int, seed: int, size: int, *, with_weights: bool = True
 ) -> nn.Module:
     """A timm model with ``classes`` outputs; equal on all ranks for an equal seed.
 
@@ -41,7 +41,7 @@ def build_model(
         UsageError: no model of that name (the nearest names are given).
         RefusedError: the weights file does not fit.
     """
-    model = create(config, classes, seed)
+    model = create(config, classes, seed, size)
     if config.weights and with_weights:
         path = Path(config.weights)
         tensors = read_weights(path)
@@ -52,24 +52,29 @@ def build_model(
     return model
 
 
-def create(config: ModelConfig, classes: int, seed: int) -> nn.Module:
-    """The bare timm model, with weights drawn from ``seed``."""
+def create(config: ModelConfig, classes: int, seed: int, size: int) -> nn.Module:
+    """The bare timm model for images of ``size`` pixels, with weights drawn from ``seed``."""
     name = config.name.split(".")[0]
     if not timm.is_model(name):
         raise UsageError(
             f"timm {timm.__version__} has no model named {config.name!r}",
             hint=nearest(name, timm.list_models()),
         )
-    options: dict[str, Any] = {"drop_rate": config.drop}
+    options: dict[str, Any] = {}
+    if config.drop:
+        options["drop_rate"] = config.drop
     if config.drop_path:
         options["drop_path_rate"] = config.drop_path
+    facts = timm.get_pretrained_cfg(config.name)
+    if facts is not None and facts.fixed_input_size:  # transformers are built for one size
+        options["img_size"] = size
     torch.manual_seed(seed)
     try:
         return timm.create_model(config.name, pretrained=False, num_classes=classes, **options)
     except TypeError as error:
         raise UsageError(
             f"{config.name} does not take {sorted(options)}: {error}",
-            hint="leave model.drop_path at 0 for this model",
+            hint="leave model.drop and model.drop_path at 0 for this model",
         ) from error
 
 

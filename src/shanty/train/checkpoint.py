@@ -89,7 +89,7 @@ def _write_folder(folder: Path, files: dict[str, Tensors], meta: dict[str, Any])
     folder.mkdir(parents=True)
     listed = {}
     for name, tensors in files.items():
-        data = save({k: t.detach().cpu().contiguous() for k, t in tensors.items()})
+        data = save(_plain(tensors))
         _write_flushed(folder / name, data)
         listed[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     state = {"format": FORMAT, **meta, "files": listed}
@@ -97,6 +97,17 @@ def _write_folder(folder: Path, files: dict[str, Tensors], meta: dict[str, Any])
     text = json.dumps(state, ensure_ascii=False, indent=1)
     _write_flushed(folder / "state.json", text.encode("utf-8", "surrogateescape"))
     sync_dir(folder)
+
+
+def _plain(tensors: Tensors) -> Tensors:
+    """On the CPU, contiguous, and each for itself: layers may share a weight, files may not."""
+    plain: Tensors = {}
+    places: set[int] = set()
+    for name, tensor in tensors.items():
+        copy = tensor.detach().cpu().contiguous()
+        plain[name] = copy.clone() if copy.data_ptr() in places else copy
+        places.add(copy.data_ptr())
+    return plain
 
 
 def _write_flushed(path: Path, data: bytes) -> None:
@@ -227,3 +238,6 @@ def prune(rundir: RunDir, keep: int) -> None:
             _remove(folder)
     for temp in rundir.checkpoints.glob(f"{TEMP_MARK}step-*"):
         shutil.rmtree(temp, ignore_errors=True)
+    for which in ("best", "last"):
+        for temp in rundir.root.glob(f"{TEMP_MARK}{rundir.pointer(which).name}.*"):
+            temp.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shanty.comm.replicas import compare
 from shanty.errors import FailedError, InterruptedRun
-from shanty.record.events import EventLog, Phase
+from shanty.record.events import EventLog, Note, Phase
 from shanty.train import buffers
 from shanty.train.evaluate import Measured
 from shanty.train.feed import Feed
@@ -40,6 +40,9 @@ def train(job: Job, state: TrainState) -> TrainState:
         FailedError: too many steps in a row were not finite, or the replicas differ.
     """
     state = close_epochs(job, state)  # an epoch that was stopped before its validation
+    if state.step >= job.feed.total_steps:
+        job.log.write(Note(text="all epochs were done already, nothing is left to do"), state.step)
+        return state
     job.log.write(Phase(name="training"), state.step)
     for order, batches in job.feed.steps(state.step):
         wishes = Wishes(stop=job.stopping(), save=job.saver.due())

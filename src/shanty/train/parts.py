@@ -55,21 +55,21 @@ def assemble(config: RunConfig, classes: int, world: World, *, resume: bool = Fa
         FailedError: parameters without a gradient.
     """
     precision = pick_precision(config.precision, world.device)
-    model = build_model(config.model, classes, config.seed, with_weights=not resume)
+    model = build_model(
+        config.model, classes, config.seed, config.data.size, with_weights=not resume
+    )
     norm = norm_of(model)
     model = precision.place(_with_sync_bn(model, config, world))
     set_training(model)
     snapshot = buffers.Snapshot(model)
-    _throw_away(model, model, config, precision, world)
-    _refuse_unused(model, allowed=config.model.allow_unused)
     sync = make_sync(
         model,
         world,
         bucket_mb=config.sync.bucket_mb,
         allow_unused=config.model.allow_unused,
     )
-    for _ in range(2 if world.world_size > 1 else 0):  # buckets are rebuilt before the second
-        _throw_away(model, sync.model, config, precision, world)
+    _throw_away(model, sync.model, config, precision, world)
+    _refuse_unused(model, allowed=config.model.allow_unused)
     model.zero_grad(set_to_none=world.world_size == 1)
     snapshot.restore()
     return Parts(
