@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from writers import (
 from shanty.errors import RefusedError, from_dict
 from shanty.record.atomic import TEMP_MARK
 from shanty.record.rundir import RunDir
-from shanty.train.checkpoint import name_of, named, newest, verify
+from shanty.train.checkpoint import name_of, named, newest, point, verify, write
 
 UNIT = Path(__file__).parent
 
@@ -123,6 +124,20 @@ def test_a_reader_beside_a_writer_never_sees_a_part_of_a_checkpoint(tmp_path: Pa
     assert len(seen) >= 5
     assert reads > 10
     assert sorted(p.name for p in rundir.checkpoints.iterdir()) == [name_of(49), name_of(51)]
+
+
+def test_a_best_that_is_replaced_while_it_is_read_gives_the_new_one(tmp_path: Path) -> None:
+    """A named pipe holds the reader inside the old one until the new one is announced."""
+    rundir = make_run(tmp_path / "run")
+    old = save(rundir, 1)
+    (old / "state.json").unlink()
+    os.mkfifo(old / "state.json")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(named, rundir, "best")
+        with (old / "state.json").open("wb") as gate:  # opens when the reader is there
+            point(rundir, "best", write(rundir, 2, files_of(2), {"step": 2}), {})
+            gate.write(b"{")
+        assert step_of(reading.result(60)) == 2
 
 
 FULL = """

@@ -156,6 +156,12 @@ def test_an_event_is_stamped_with_its_place_and_the_monotonic_clock(tmp_path: Pa
     assert before - 1e-5 <= first.t <= second.t <= time.monotonic()
 
 
+def test_an_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    with EventLog(tmp_path / "a.jsonl", node="n", rank=0, gen=0) as log:
+        log.write(Note(text="now"))
+        assert texts_of(read_all(tmp_path)) == ["now"]
+
+
 def test_several_files_are_read_as_one_story_in_order_of_time(tmp_path: Path) -> None:
     logs = [EventLog(tmp_path / f"rank-{r}.jsonl", node="n", rank=r, gen=0) for r in range(2)]
     for number in range(6):

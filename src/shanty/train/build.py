@@ -132,7 +132,7 @@ def build_optimizer(model: nn.Module, config: RunConfig) -> torch.optim.Optimize
         if parameter.requires_grad:
             key = (is_head(name, heads), parameter.ndim > 1)
             groups.setdefault(key, []).append(parameter)
-    settings = [
+    settings: list[dict[str, Any]] = [
         {
             "params": groups[key],
             "weight_decay": optim.weight_decay if key[1] else 0.0,
@@ -140,9 +140,19 @@ def build_optimizer(model: nn.Module, config: RunConfig) -> torch.optim.Optimize
         }
         for key in sorted(groups)
     ]
-    lr = float(optim.lr or 0.0)
+    try:  # one kernel for all of it: several times faster on a CPU, too
+        return _optimizer(config, settings, fused=True)
+    except (RuntimeError, NotImplementedError):  # a device or an older torch without it
+        return _optimizer(config, settings, fused=False)
+
+
+def _optimizer(
+    config: RunConfig, settings: list[dict[str, Any]], *, fused: bool
+) -> torch.optim.Optimizer:
+    optim, lr = config.optim, float(config.optim.lr or 0.0)
     if optim.name == "sgd":
+        nesterov = optim.momentum > 0
         return torch.optim.SGD(
-            settings, lr=lr, momentum=optim.momentum, nesterov=optim.momentum > 0
+            settings, lr=lr, momentum=optim.momentum, nesterov=nesterov, fused=fused
         )
-    return torch.optim.AdamW(settings, lr=lr, betas=(optim.momentum, 0.999))
+    return torch.optim.AdamW(settings, lr=lr, betas=(optim.momentum, 0.999), fused=fused)
