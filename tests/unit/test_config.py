@@ -118,7 +118,7 @@ def test_an_unknown_key_is_refused_with_its_section_and_the_nearest_one() -> Non
 
 
 def test_nearest_lists_what_there_is_when_nothing_is_near() -> None:
-    assert nearest("zzz", ["lr", "clip", "ema"]) == "known: clip, ema, lr"
+    assert nearest("zzz", ["lr", "clip", "ema"]) == "choose one of: clip, ema, lr"
     assert nearest("epoch", ["epochs", "batch"]) == "did you mean 'epochs'?"
 
 

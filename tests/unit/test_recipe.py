@@ -14,7 +14,7 @@ from shanty.spec.config import (
     ScheduleConfig,
     check,
 )
-from shanty.spec.recipe import FINETUNE, SCRATCH, lr_rule, recipe_for, resolve
+from shanty.spec.recipe import FINETUNE, SCRATCH, Recipe, lr_rule, recipe_for, resolve
 
 TUNED = RunConfig(model=ModelConfig(weights="w.safetensors"))
 
@@ -33,14 +33,28 @@ def test_no_auto_of_the_recipe_is_left(config: RunConfig) -> None:
 
 
 @pytest.mark.parametrize(("config", "recipe"), [(RunConfig(), SCRATCH), (TUNED, FINETUNE)])
-def test_every_auto_takes_its_number_from_the_recipe(config: RunConfig, recipe: object) -> None:
+def test_every_auto_takes_its_number_from_the_recipe(config: RunConfig, recipe: Recipe) -> None:
     done = resolve(config)
-    chosen = vars(done.optim) | vars(done.schedule) | vars(done.augment)
-    for name in ("head_lr_scale", "weight_decay", "smoothing", "clip", "ema", "warmup"):
-        assert chosen[name] == getattr(recipe, name), name
-    assert chosen["min_area"] == getattr(recipe, "min_area")  # noqa: B009
-    assert chosen["jitter"] == getattr(recipe, "jitter")  # noqa: B009
-    assert chosen["name"] == getattr(recipe, "optim")  # noqa: B009
+    optim, augment = done.optim, done.augment
+    assert optim.name == recipe.optim
+    assert (optim.head_lr_scale, optim.weight_decay) == (recipe.head_lr_scale, recipe.weight_decay)
+    assert (optim.smoothing, optim.clip, optim.ema) == (recipe.smoothing, recipe.clip, recipe.ema)
+    assert (augment.min_area, augment.jitter) == (recipe.min_area, recipe.jitter)
+
+
+@pytest.mark.parametrize("epochs", [1, 10, 90])
+def test_warm_up_is_a_part_of_all_epochs(epochs: int) -> None:
+    done = resolve(replace(TUNED, epochs=epochs))
+    assert done.schedule.warmup == pytest.approx(FINETUNE.warmup * epochs)
+
+
+def test_weight_decay_follows_the_optimizer() -> None:
+    for config, recipe in ((RunConfig(), SCRATCH), (TUNED, FINETUNE)):
+        sgd, adamw = (
+            resolve(replace(config, optim=OptimConfig(name=name))).optim.weight_decay
+            for name in ("sgd", "adamw")
+        )
+        assert (sgd, adamw) == (recipe.sgd_decay, recipe.weight_decay)
 
 
 @pytest.mark.parametrize("config", [RunConfig(), TUNED])

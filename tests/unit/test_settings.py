@@ -133,7 +133,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_suggestions() -> None:
-    assert suggest("schedule.zzz") == "known: schedule.final_lr, schedule.warmup"
+    assert suggest("schedule.zzz") == "choose one of: schedule.final_lr, schedule.warmup"
     assert suggest("batch_size") == "did you mean 'batch'?"
     assert suggest("smoothing") == "did you mean 'optim.smoothing'?"
     assert suggest("data.weights") == "did you mean 'model.weights'?"

@@ -10,7 +10,7 @@ from shanty.cluster.here import local_node, usable_cores
 from shanty.cluster.plan import Job, make_plan
 from shanty.cluster.session import Outcome, start
 from shanty.cluster.transport import LocalTransport
-from shanty.errors import FailedError, ShantyError
+from shanty.errors import FailedError, RefusedError, ShantyError
 from shanty.spec.plan import LaunchPlan
 from shanty.watch.screen import screen_for
 from shanty.watch.story import Story
@@ -53,6 +53,7 @@ def failure_of(outcome: Outcome) -> ShantyError | None:
     if outcome.exit_code in (0, 130):
         return None
     error = outcome.error or FailedError(outcome.reason or "the run failed")
-    if outcome.trace and outcome.trace not in error.hint:
+    refused = outcome.exit_code == RefusedError.exit_code  # its folder is removed: nothing to read
+    if outcome.trace and outcome.trace not in error.hint and not refused:
         error.hint = "\n  ".join(part for part in (error.hint, f"more: {outcome.trace}") if part)
     return error

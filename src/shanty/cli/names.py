@@ -46,7 +46,7 @@ def suggest(dotted: str) -> str:
     )
     if found:
         return "did you mean " + " or ".join(repr(key) for key in found) + "?"
-    return "known: " + ", ".join(sorted(inside or KEYS)[:20])
+    return "choose one of: " + ", ".join(sorted(inside or KEYS)[:20])
 
 
 def _near(leaf: str, keys: list[str]) -> list[str]:

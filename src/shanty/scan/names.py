@@ -101,6 +101,8 @@ def listed(names: list[str], limit: int = 5) -> str:
 
 
 def counted(kinds: dict[str, int]) -> str:
-    """Counts per extension for a message: ``12 .heic, 1 without extension``."""
+    """Counts per extension for a message, the six most frequent: ``12 .heic, 1 .txt``."""
     parts = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{n:,} {'.' + shown(k) if k else 'without extension'}" for k, n in parts)
+    said = [f"{n:,} {'.' + shown(k) if k else 'without extension'}" for k, n in parts[:6]]
+    rest = sum(n for _, n in parts[6:])
+    return ", ".join([*said, f"{rest:,} of {len(parts) - 6} other kinds"] if rest else said)

@@ -23,7 +23,7 @@ def nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return "known: " + ", ".join(sorted(known)[:20])
+    return "choose one of: " + ", ".join(sorted(known)[:20])
 
 
 def from_dict(kind: type[T], data: dict[str, Any], where: str = "") -> T:
