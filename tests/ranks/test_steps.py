@@ -11,11 +11,11 @@ import pytest
 import timm
 import torch
 import torch.distributed as dist
-from crew import events, make_photos, prepare, run_ranks, train
 from PIL import Image
 from test_world_sizes import measure
 from torch import nn
 
+from crew import events, make_photos, prepare, run_ranks, train
 from shanty.comm.replicas import compare
 from shanty.comm.world import World
 from shanty.data.loader import Batch
