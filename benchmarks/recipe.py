@@ -27,7 +27,8 @@ def score(submission: Path, answers: Path) -> tuple[float, float]:
     """Accuracy and mean log loss of a submission of probabilities."""
     with answers.open(encoding="utf-8-sig", newline="") as file:
         right = {row["ID"]: row["label"] for row in csv.DictReader(file)}
-    hits, losses = [], []
+    hits: list[bool] = []
+    losses: list[float] = []
     with submission.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             label = right[row.pop("ID")]
