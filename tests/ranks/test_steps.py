@@ -287,6 +287,15 @@ def test_a_bad_image_stops_the_run_where_it_is_refused(tmp_path: Path) -> None:
         train(rundir, 1)
 
 
+def test_images_that_vanish_stop_the_run_instead_of_being_skipped(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", {"a": 30, "b": 33})
+    rundir = prepare(photos, tmp_path / "run", small())
+    photos.rename(tmp_path / "unplugged")
+    with pytest.raises(FailedError, match="cannot be read: No such file"):
+        train(rundir, 1)
+    assert not events(rundir, BadImage)
+
+
 def test_nan_everywhere_stops_the_run_after_the_limit(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos", {"a": 60, "b": 60})
     config = small(batch=8, nan_limit=3, optim=OptimConfig(name="sgd", lr=1e30, clip=0, ema=0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import pickle
 import subprocess
 import sys
@@ -19,8 +17,8 @@ from PIL import Image, ImageFile
 
 from pictures import bomb, encoded, scene, stream, tagged
 from shanty.data.decode import UndecodableError, describe, open_view
-from shanty.data.reasons import unreadable
 from shanty.data.views import EvalView, TrainView, read_eval, read_train
+from shanty.errors import FailedError
 
 WHOLE = EvalView(size=32, crop=1.0)
 
@@ -108,12 +106,15 @@ def test_a_flipped_byte_in_a_png_is_damage(tmp_path: Path) -> None:
     assert reason_of(path).startswith("damaged: ")
 
 
-def test_the_operating_systems_word_is_passed_on(tmp_path: Path) -> None:
-    assert reason_of(tmp_path / "gone.jpg") == "cannot be read: No such file or directory"
-    assert reason_of(tmp_path) == "cannot be read: Is a directory"
-    assert unreadable(OSError(errno.EIO, os.strerror(errno.EIO))) == (
-        "cannot be read: Input/output error"
-    )
+@pytest.mark.parametrize(
+    ("name", "word"), [("gone.jpg", "No such file or directory"), ("", "Is a directory")]
+)
+def test_a_file_the_system_does_not_give_is_no_bad_picture(
+    tmp_path: Path, name: str, word: str
+) -> None:
+    with pytest.raises(FailedError, match=f"{name} cannot be read: {word}") as raised:
+        read_eval(tmp_path / name, EvalView(size=8, crop=1.0))
+    assert "--resume" in raised.value.hint
 
 
 def test_too_many_pixels_are_refused_before_they_are_decoded(tmp_path: Path) -> None:

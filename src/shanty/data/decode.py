@@ -22,7 +22,8 @@ import PIL
 from PIL import Image, ImageFile, features
 
 from shanty.data.pixels import to_rgb
-from shanty.data.reasons import MAX_PIXELS, explain, unreadable
+from shanty.data.reasons import MAX_PIXELS, explain
+from shanty.errors import FailedError
 
 #: Version of the image rules (docs/images.md). Any change of a decoded byte must raise it.
 RULES = "1"
@@ -87,7 +88,8 @@ def open_view(path: Path, pick: Callable[[int, int], Box], size: int) -> Image.I
     """One box of a picture as an RGB image of ``size`` x ``size``.
 
     ``pick`` gets width and height of the upright picture and returns the box. The resize is
-    bilinear with antialiasing. Raises UndecodableError for every file that cannot be used.
+    bilinear with antialiasing. Raises UndecodableError for every file that is no usable
+    picture, FailedError for one that the system cannot read.
     """
     data = _read(path)
     with _blaming(path, data):
@@ -110,11 +112,19 @@ def describe() -> dict[str, str]:
 
 
 def _read(path: Path) -> bytes:
-    """The whole file: afterwards an OSError can only mean a damaged picture."""
+    """The whole file: afterwards an OSError can only mean a damaged picture.
+
+    A file that the system does not give is no bad picture: a disk or a network share may be gone,
+    and skipping picture after picture would train on nothing without anybody noticing.
+    """
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UndecodableError(os.fspath(path), unreadable(error)) from error
+        raise FailedError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="check the disk or network share that holds the images; a training then goes on"
+            " with shanty train --resume",
+        ) from error
 
 
 @contextmanager

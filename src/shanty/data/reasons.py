@@ -26,11 +26,6 @@ def explain(error: Exception, data: bytes) -> str:
     return f"damaged: {text or type(error).__name__}"
 
 
-def unreadable(error: OSError) -> str:
-    """The reason behind an operating system's error: the file, not the picture, is the problem."""
-    return f"cannot be read: {error.strerror or error}"
-
-
 def _instead(data: bytes) -> str:
     """What a file holds when it is no picture."""
     if not data:

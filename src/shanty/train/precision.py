@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import nn
@@ -39,10 +40,16 @@ class Precision:
     def pixels(self, images: torch.Tensor, norm: Norm) -> torch.Tensor:
         """uint8 [n, h, w, 3] to normalised float32 [n, 3, h, w] on the device."""
         moved = images.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
-        mean = torch.tensor(norm.mean, device=self.device).view(1, 3, 1, 1) * 255
-        std = torch.tensor(norm.std, device=self.device).view(1, 3, 1, 1) * 255
-        values = (moved.float() - mean) / std  # the permuted bytes are channels_last already
+        mean, std = _constants(norm, self.device)
+        values = moved.float().sub_(mean).div_(std)  # the permuted bytes are channels_last already
         return values if self.channels_last else values.contiguous()
+
+
+@cache
+def _constants(norm: Norm, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and deviation in the scale of bytes, on the device: sent there once, not every step."""
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) * 255 for v in (norm.mean, norm.std))
+    return mean.to(device), std.to(device)
 
 
 def pick_precision(config: PrecisionConfig, device: torch.device) -> Precision:
