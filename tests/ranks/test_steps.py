@@ -287,6 +287,15 @@ def test_a_bad_image_stops_the_run_where_it_is_refused(tmp_path: Path) -> None:
         train(rundir, 1)
 
 
+def test_an_epoch_without_one_usable_image_ends_the_run(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", {"a": 8, "b": 8})
+    rundir = prepare(photos, tmp_path / "run", small(epochs=2))
+    for file in photos.rglob("*.png"):
+        file.write_bytes(file.read_bytes()[:150])
+    with pytest.raises(FailedError, match="not one of 14 training images"):
+        train(rundir, 2)
+
+
 def test_images_that_vanish_stop_the_run_instead_of_being_skipped(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos", {"a": 30, "b": 33})
     rundir = prepare(photos, tmp_path / "run", small())

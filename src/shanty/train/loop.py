@@ -64,6 +64,11 @@ def close_epochs(job: Job, state: TrainState) -> TrainState:
     epoch = state.step // job.feed.steps_per_epoch - 1
     if epoch < state.validated:
         return state
+    if state.epoch_bad and not state.epoch_images:
+        raise FailedError(
+            f"not one of {state.epoch_bad} training images could be used in epoch {epoch + 1}",
+            hint="the reasons are in the run's events; mend the images and start again",
+        )
     equalise(job.parts)
     measured = None
     if due(job, epoch):
