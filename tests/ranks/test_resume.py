@@ -124,3 +124,16 @@ def test_resume_without_any_checkpoint_is_refused(photos: Path, tmp_path: Path) 
     rundir = prepare(photos, tmp_path / "run", everything_on())
     with pytest.raises(RefusedError, match="no complete checkpoint"):
         train(rundir, 1, resume=True)
+
+
+def test_resume_with_other_image_rules_is_refused(photos: Path, tmp_path: Path) -> None:
+    rundir = prepare(photos, tmp_path / "run", everything_on())
+    train(rundir, 1, stop_after=3)
+    found, _ = checkpoint.newest(rundir)
+    assert found
+    other = found.meta["images"] | {"rules": "0"}
+    files = {name: found.tensors(name) for name in FILES}
+    meta = {k: v for k, v in found.meta.items() if k not in ("format", "files", "seal")}
+    checkpoint.write(rundir, 4000, files, meta | {"images": other})
+    with pytest.raises(RefusedError, match="image rules '0'"):
+        train(rundir, 1, resume=True)

@@ -23,7 +23,7 @@ from PIL import Image, ImageFile, features
 
 from shanty.data.pixels import to_rgb
 from shanty.data.reasons import MAX_PIXELS, explain
-from shanty.errors import FailedError
+from shanty.errors import FailedError, RefusedError
 
 #: Version of the image rules (docs/images.md). Any change of a decoded byte must raise it.
 RULES = "1"
@@ -109,6 +109,23 @@ def describe() -> dict[str, str]:
         "resize": "pillow bilinear antialias",
         "rules": RULES,
     }
+
+
+def check_rules(then: dict[str, str], run: str) -> tuple[str, ...]:
+    """Compare with what ``describe`` said when ``run`` was trained; what else changed, in words.
+
+    Raises:
+        RefusedError: the image rules or the resize differ: the same file would be other pixels.
+    """
+    now = describe()
+    for key in ("rules", "resize"):
+        if then.get(key) != now[key]:
+            raise RefusedError(
+                f"{run} was trained with image {key} {then.get(key)!r}, here it is {now[key]!r}",
+                hint="use the shanty version that the run's run.json names",
+            )
+    changed = [key for key in now if then.get(key) != now[key]]
+    return tuple(f"{run}: {key} was {then.get(key)}, is {now[key]}" for key in changed)
 
 
 def _read(path: Path) -> bytes:

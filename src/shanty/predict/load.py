@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from shanty.data.decode import describe as decoder
+from shanty.data.decode import check_rules
 from shanty.errors import RefusedError
 from shanty.record.rundir import RunDir
 from shanty.spec.codec import from_dict
@@ -62,24 +62,10 @@ def load_run(folder: Path, which: str, device: torch.device) -> Trained:
         classes=classes,
         prior=tuple(meta["prior"]),
         name=f"{folder.name} ({which}: {saved.path.name}, {file})",
-        notes=_compare_rules(meta["images"], folder.name),
+        notes=check_rules(meta["images"], folder.name),
     )
 
 
 def _norm(data: dict[str, list[float]]) -> Norm:
     mean, std = data["mean"], data["std"]
     return Norm(mean=(mean[0], mean[1], mean[2]), std=(std[0], std[1], std[2]))
-
-
-def _compare_rules(then: dict[str, str], run: str) -> tuple[str, ...]:
-    """Same decoding rules as in training, or no answer; another library version is only told."""
-    now = decoder()
-    if then.get("rules") != now["rules"]:
-        raise RefusedError(
-            f"{run} was trained with image rules {then.get('rules')}, here are {now['rules']}",
-            hint="predict with the shanty version that run.json names",
-        )
-    changed = [
-        f"{key} was {then.get(key)}, is {now[key]}" for key in now if then.get(key) != now[key]
-    ]
-    return tuple(f"{run}: {text}" for text in changed)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from shanty.comm.world import World, join
+from shanty.data.decode import check_rules
 from shanty.data.decode import describe as decoder
 from shanty.errors import RefusedError, UsageError
 from shanty.record.atomic import read_json
@@ -170,6 +171,8 @@ def begin(rundir: RunDir, spec: TrainSpec, job: Job) -> TrainState:
             f"{rundir.root} has no complete checkpoint to resume from",
             hint="start anew with another --out",
         )
+    for line in check_rules(found.meta["images"], rundir.root.name):
+        job.log.write(Note(text=line, level="warning"))
     return restore(job.parts, found)
 
 
