@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,11 @@ def main(argv: list[str]) -> int:
         if done.returncode:
             print(done.stdout, file=sys.stderr)
             return done.returncode
-    target.write_text(console.export_svg(title="shanty", unique_id="shanty"), encoding="utf-8")
+    drawn = console.export_svg(title="shanty", unique_id="shanty")
+    # Nothing is fetched to look at it: the reader's own monospace font will do.
+    drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL)
+    target.write_text(drawn, encoding="utf-8")
     return 0
 
 

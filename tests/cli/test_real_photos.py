@@ -46,7 +46,8 @@ def test_photos_become_a_scored_submission(tmp_path: Path) -> None:
         template = ["--template", PHOTOS / "sample_submission.csv"]
     else:
         photos, test, answers = made_up(tmp_path)
-        options, template = ["--model", "test_resnet", "--size", "32"], []
+        options = ["--model", "test_resnet", "--size", "32"]
+        template = list[str | Path]()
         recipe, least = "from scratch", 0.9
     said = shanty("train", photos, *options, "--epochs", "8", "--nproc", "2", "--out", "run",
                   "--set", "device=cpu", "--batch", "16", cwd=tmp_path)  # fmt: skip

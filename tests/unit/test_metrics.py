@@ -116,6 +116,13 @@ def test_better_is_strict_and_knows_which_way(metric: str, value: float) -> None
     assert GOOD.better(None, metric)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+def test_equals_are_told_apart_by_the_log_loss(metric: str) -> None:
+    surer = replace(GOOD, log_loss=0.35)
+    assert surer.better(GOOD, metric)
+    assert not GOOD.better(surer, metric)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "log_loss"])
 def test_a_number_is_better_than_none_and_never_the_other_way(metric: str) -> None:
     nothing = replace(GOOD, **{metric: math.nan})  # type: ignore[bad-argument-type] # as above

@@ -17,7 +17,7 @@ def opening(order: Order, place: str) -> list[str]:
     lines = described(order.images)
     if not order.before:
         return [*lines, f"run folder: {place}"]
-    same = f"global batch {config.batch} and lr {config.optim.lr:g} stay as they were"
+    same = f"global batch {config.batch} and lr {config.optim.lr:.3g} stay as they were"
     ranks = f"{units.plural(order.before, 'rank')} before, {order.ranks} now"
     return [*lines, f"resuming {place}: {ranks}; {same}"]
 
@@ -31,7 +31,7 @@ def derived(order: Order) -> list[str]:
         ("recipe", f"{order.spec.recipe}: {config.optim.name}"),
         ("batch", _batch(config.batch, images, order.ranks)),
         ("steps", f"{units.count(steps)} per epoch, {units.count(steps * config.epochs)} in all"),
-        ("lr", f"{config.optim.lr:g} ({order.spec.lr_rule})"),
+        ("lr", f"{config.optim.lr:.3g} ({order.spec.lr_rule})"),
         ("image size", f"{config.data.size} x {config.data.size}"),
         ("run folder", order.spec.rundir),
     ]

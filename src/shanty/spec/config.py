@@ -159,7 +159,8 @@ class ValidateConfig:
     )
     every: int = option(1, "epochs between validations (always after the last)", 1)
     metric: Literal["accuracy", "log_loss", "macro_f1"] = option(
-        "accuracy", "which number decides what the best checkpoint is"
+        "accuracy",
+        "which number decides what the best checkpoint is; equals: the smaller log loss",
     )
 
 

@@ -72,7 +72,7 @@ def _batch(job: Job) -> str:
 def _rate(spec: TrainSpec) -> str:
     optim, schedule = spec.config.optim, spec.config.schedule
     return (
-        f"{optim.lr:g} ({spec.lr_rule}; the number of ranks does not change it), "
+        f"{optim.lr:.3g} ({spec.lr_rule}; the number of ranks does not change it), "
         f"{schedule.warmup:g} epochs warm-up, cosine to {schedule.final_lr:g} of it"
     )
 

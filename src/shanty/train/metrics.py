@@ -21,13 +21,16 @@ class Metrics:
     def better(self, other: Metrics | None, metric: str) -> bool:
         """Strictly better than ``other`` by ``metric``; log loss counts downwards.
 
-        A number is better than none (NaN), or a run that once diverged could never have a best.
+        Equal values are told apart by the log loss: on a small validation set the accuracy of
+        many epochs is the same. A number is better than none (NaN), or a run that once diverged could never have a best.
         """
         if other is None:
             return True
         mine, its = getattr(self, metric), getattr(other, metric)
         if math.isnan(its):
             return not math.isnan(mine)
+        if mine == its:
+            return self.log_loss < other.log_loss
         return mine < its if metric == "log_loss" else mine > its
 
 
