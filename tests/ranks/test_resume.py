@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from crew import events, make_photos, prepare, train
 
+from crew import events, make_photos, prepare, train
 from shanty.errors import RefusedError
 from shanty.record.atomic import read_json
 from shanty.record.events import Note, StepDone, Validated

@@ -22,7 +22,8 @@ class Metrics:
         """Strictly better than ``other`` by ``metric``; log loss counts downwards.
 
         Equal values are told apart by the log loss: on a small validation set the accuracy of
-        many epochs is the same. A number is better than none (NaN), or a run that once diverged could never have a best.
+        many epochs is the same. A number is better than none (NaN), or a run that once diverged
+        could never have a best one.
         """
         if other is None:
             return True
