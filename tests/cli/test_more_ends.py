@@ -62,7 +62,7 @@ def test_ctrl_c_before_the_first_step_leaves_nothing_and_the_same_command_starts
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     rundir = RunDir(tmp_path / "run")
-    wait_for("the agent is there", lambda: rundir.agent_pid.exists())
+    wait_for("the agent is there", rundir.agent_pid.exists)
     job.send_signal(signal.SIGINT)
     out, err = job.communicate(timeout=15)
     assert job.returncode == 130, out + err

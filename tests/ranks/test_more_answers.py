@@ -16,6 +16,8 @@ from crew import events, make_photos, prepare, run_ranks, start_ranks, train
 from shanty.comm.place import Place
 from shanty.comm.world import World
 from shanty.data.views import EvalView, read_eval
+from shanty.errors import RefusedError
+from shanty.predict.load import load_run
 from shanty.predict.worker import work
 from shanty.record.atomic import read_json, write_json
 from shanty.record.events import EventLog, Validated
@@ -33,6 +35,7 @@ from shanty.spec.config import (
 )
 from shanty.spec.run import PredictSpec
 from shanty.task.predict_prepare import run as plan
+from shanty.train import checkpoint
 from shanty.train.build import create, norm_of
 from shanty.train.evaluate import Exam, Watch, evaluate
 from shanty.train.infer import Network
@@ -59,18 +62,24 @@ def measured(world: World, data: DataSet) -> dict[str, Any]:
     return to_dict(found.metrics)
 
 
+def by_hand(_world: World, data: DataSet) -> tuple[int, float]:
+    """Right answers and summed log loss, one image after the other."""
+    net, right, loss = network(), 0, 0.0
+    for sample in data.val:
+        pixels = read_eval(Path(data.root) / sample.path, EvalView(size=32, crop=0.95))
+        with torch.inference_mode():
+            out = net.model.eval()(net.precision.pixels(torch.from_numpy(pixels[None]), net.norm))
+        right += int(out.argmax()) == sample.label
+        loss -= float(torch.log_softmax(out.double(), 1)[0, sample.label])
+    return right, loss
+
+
 def test_101_images_in_batches_of_8_give_what_a_plain_loop_gives_for_1_to_4_ranks(
     tmp_path: Path,
 ) -> None:
     photos = make_photos(tmp_path / "photos", {"a": 40, "b": 33, "c": 28}, seed=3)
     data = scan_labelled(photos, ("a", "b", "c"))
-    net, right, loss = network(), 0, 0.0
-    for sample in data.val:
-        pixels = read_eval(photos / sample.path, EvalView(size=32, crop=0.95))
-        with torch.inference_mode():
-            out = net.model.eval()(net.precision.pixels(torch.from_numpy(pixels[None]), net.norm))
-        right += int(out.argmax()) == sample.label
-        loss -= float(torch.log_softmax(out.double(), 1)[0, sample.label])
+    right, loss = run_ranks(1, by_hand, data)[0]
     assert 0 < right < 101
     answers = [run_ranks(ranks, measured, data) for ranks in (1, 2, 3, 4)]
     for ranks in answers:
@@ -163,3 +172,12 @@ def test_several_runs_give_the_mean_of_their_answers(
         for column in (0, 2, 3):
             expected = (float(a[column]) + float(b[column])) / 2
             assert float(mean[column]) == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_checkpoint_without_class_names_is_refused(tmp_path: Path) -> None:
+    rundir = RunDir(tmp_path)
+    rundir.make()
+    folder = checkpoint.write(rundir, 1, {}, {"weights": "model.safetensors", "classes": []})
+    checkpoint.point(rundir, "best", folder, {})
+    with pytest.raises(RefusedError, match="holds no class names"):
+        load_run(tmp_path, "best", torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""More of what one step promises: clipping, number formats, a NaN in a real run, a lost exchange."""
+"""More of what one step promises: clipping, number formats, NaN in a real run, no exchange."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import timm
 import torch
 from test_resume import final
 from test_steps import a_batch, pass_on, poison, run_step, small, snapshot
@@ -14,7 +15,7 @@ from crew import events, make_photos, prepare, run_ranks, start_ranks, train, tr
 from shanty.comm.place import Place
 from shanty.comm.sync import LocalSync
 from shanty.comm.world import World
-from shanty.errors import FailedError
+from shanty.errors import FailedError, RefusedError
 from shanty.record.events import Banner, StepDone, StepSkipped
 from shanty.spec.config import (
     AugmentConfig,
@@ -24,9 +25,11 @@ from shanty.spec.config import (
     OptimConfig,
     PrecisionConfig,
     RunConfig,
+    SyncConfig,
 )
 from shanty.train import parts as parts_module
 from shanty.train import worker
+from shanty.train.build import build_model, build_optimizer
 from shanty.train.parts import Parts, assemble
 from shanty.train.step import Order, Stepper, Wishes
 
@@ -178,3 +181,60 @@ def test_the_banner_says_what_was_derived(tmp_path: Path) -> None:
     assert lines["rate"].startswith("0.001 (as given; the number of ranks does not change it)")
     assert "adamw" in lines["recipe"]
     assert "2 ranks" in lines["device"]
+
+
+def with_unused_branch(world: World) -> tuple[bool, dict[str, torch.Tensor]]:
+    """Two steps of a model with a layer that nothing reaches, which the config accepts."""
+    real = timm.create_model
+
+    def with_spare(*args: Any, **options: Any) -> torch.nn.Module:
+        model = real(*args, **options)
+        model.spare = torch.nn.Linear(3, 3)
+        return model
+
+    timm.create_model = with_spare
+    accepted = ModelConfig(name="test_resnet", allow_unused=True)
+    optim = OptimConfig(name="sgd", lr=0.1, clip=0.0, weight_decay=0.0, ema=0.5)
+    parts = assemble(small(model=accepted, optim=optim), 3, world)
+    stepper = Stepper(parts, torch.arange(40) % 3, total_steps=10, warmup_steps=0)
+    spare = parts.model.get_parameter("spare.weight").detach().clone()
+    done = [run_step(world, stepper, step, 4, 8).committed for step in (0, 1)]
+    weights = {k: v.detach().clone() for k, v in parts.model.named_parameters()}
+    return all(done) and torch.equal(spare, weights["spare.weight"]), weights
+
+
+def test_an_accepted_unused_layer_stays_as_it_is_and_the_rest_learns_alike() -> None:
+    (one, first), (two, second) = run_ranks(2, with_unused_branch)
+    assert one
+    assert two
+    assert all(torch.equal(first[k], second[k]) for k in first)
+
+
+def synchronised(world: World) -> str:
+    try:
+        assemble(small(sync=SyncConfig(sync_bn=True)), 3, world)
+    except RefusedError as error:
+        return str(error)
+    return "accepted"
+
+
+def test_sync_batchnorm_is_refused_where_torch_has_it_on_gpus_only() -> None:
+    assert all("works on GPUs only" in text for text in run_ranks(2, synchronised))
+    assert run_ranks(1, synchronised) == ["accepted"]  # nothing to synchronise
+
+
+def test_decay_spares_biases_and_norms_and_a_new_head_has_its_own_rate(tmp_path: Path) -> None:
+    config = small(
+        model=ModelConfig(name="test_resnet", weights=str(tmp_path / "w.safetensors")),
+        optim=OptimConfig(name="adamw", lr=1e-3, weight_decay=0.1, head_lr_scale=7.0),
+    )
+    model = build_model(config.model, 3, 0, 32, with_weights=False)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    seen: dict[str, tuple[float, float]] = {}
+    for group in build_optimizer(model, config).param_groups:
+        for parameter in group["params"]:
+            seen[names[parameter]] = (group["weight_decay"], group["scale"])
+    assert seen.keys() == set(names.values())
+    for parameter, name in names.items():
+        scale = 7.0 if name.startswith("fc.") else 1.0
+        assert seen[name] == (0.1 if parameter.ndim > 1 else 0.0, scale), name

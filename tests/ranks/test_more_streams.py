@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +83,11 @@ def first_weights(world: World, seed: int) -> dict[str, torch.Tensor]:
     return {k: v.clone() for k, v in assemble(config(seed), 2, world).model.state_dict().items()}
 
 
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(a[k], b[k]) for k in a)
+
+
 def test_first_weights_are_equal_on_all_ranks_and_differ_by_seed() -> None:
-    same: Callable[[dict[str, torch.Tensor], dict[str, torch.Tensor]], bool] = lambda a, b: all(
-        torch.equal(a[k], b[k]) for k in a
-    )
     one, two, three = run_ranks(3, first_weights, 1)
     assert same(one, two)
     assert same(one, three)
