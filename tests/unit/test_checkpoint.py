@@ -247,7 +247,7 @@ def test_the_newest_and_the_best_are_kept_and_torn_rests_go(keep: int, rundir: R
     (rundir.checkpoints / f"{TEMP_MARK}step-00000008.1").mkdir()
     (rundir.root / f"{TEMP_MARK}best.json.1").write_bytes(b"{")
     (rundir.root / f"{TEMP_MARK}run.json.1").write_bytes(b"{")  # another process's, perhaps alive
-    prune(rundir, keep)
+    prune(rundir, keep, folders[7])
     assert steps_in(rundir) == [name_of(s) for s in (2, *range(8 - keep, 8))]
     assert [p.name for p in rundir.root.glob(f"{TEMP_MARK}*")] == [f"{TEMP_MARK}run.json.1"]
     for step in (2, 7):
@@ -255,9 +255,8 @@ def test_the_newest_and_the_best_are_kept_and_torn_rests_go(keep: int, rundir: R
 
 
 def test_pruning_without_a_best_keeps_the_newest(rundir: RunDir) -> None:
-    for step in (1, 2, 3):
-        write(rundir, step, {}, {})
-    prune(rundir, 1)
+    folders = [write(rundir, step, {}, {}) for step in (1, 2, 3)]
+    prune(rundir, 1, folders[-1])
     assert steps_in(rundir) == [name_of(3)]
 
 

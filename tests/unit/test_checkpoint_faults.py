@@ -28,7 +28,7 @@ from shanty.record.atomic import TEMP_MARK
 from shanty.record.rundir import RunDir
 from shanty.train.checkpoint import name_of, named, newest, point, verify, write
 
-UNIT = Path(__file__).parent
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def rests(rundir: RunDir) -> list[str]:
@@ -164,7 +164,7 @@ def test_a_full_disk_leaves_the_last_good_one_and_says_what_is_needed(tmp_path: 
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", FULL, tmp_path / "run"],
         capture_output=True, text=True, check=False, timeout=120,
-        env=os.environ | {"PYTHONPATH": str(UNIT)},
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told, good, rest = json.loads(done.stdout)

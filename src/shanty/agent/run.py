@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -24,6 +25,7 @@ from shanty.record.process import Owner, alive, identify, read_owner, write_owne
 from shanty.record.rundir import RunDir
 from shanty.spec.plan import LaunchPlan, NodeLaunch
 
+_SPARE = 64 * 1024
 _POLITE_ENDS = (0, INTERRUPTED, -signal.SIGTERM)
 
 
@@ -48,11 +50,18 @@ def run_node(plan: LaunchPlan, launch: NodeLaunch, pipe: SignalPipe, limits: Lim
     path, gen = rundir.agent_events(name), plan.generation
     with _claimed(rundir, launch, gen) as owner, EventLog(path, node=name, rank=-1, gen=gen) as log:
         log.write(_started(plan))
+        _reserve(rundir).write_bytes(bytes(_SPARE))
         ending = _guarded(plan, launch, (pipe, Stopping(limits)), (log, owner))
+        _reserve(rundir).unlink(missing_ok=True)  # room for the last words, also on a full disk
         if ending.error is not None:
             log.write(Failed(error=ending.error, trace=ending.trace))
         log.write(Ended(exit_code=ending.code, reason=ending.reason))
     return ending.code
+
+
+def _reserve(rundir: RunDir) -> Path:
+    """A small file that holds disk space back for the agent's last events."""
+    return rundir.root / ".reserve"
 
 
 @contextmanager
@@ -116,7 +125,8 @@ def _supervised(
             exits = Watch(crew, rundir, log).until_all_ended(pipe, stopping)
         finally:
             end_crew(crew)  # whatever happens to the agent's own code, no worker stays
-    return _judge(exits, launch.node.name)
+    full = shutil.disk_usage(rundir.root).free < _SPARE
+    return _judge(exits, launch.node.name, rundir.root if full else None)
 
 
 def _list_workers(rundir: RunDir, owner: Owner, crew: Sequence[Worker]) -> None:
@@ -125,13 +135,24 @@ def _list_workers(rundir: RunDir, owner: Owner, crew: Sequence[Worker]) -> None:
     write_owner(rundir.agent_pid, replace(owner, workers=tuple(w for w in found if w)))
 
 
-def _judge(exits: Sequence[Exit], node: str) -> Ending:
+def _judge(exits: Sequence[Exit], node: str, full: Path | None) -> Ending:
     code, cause = exit_code(exits), first_cause(exits)
     if cause is not None:
         error = describe(cause, node)
+        if full is not None and cause.own is None:  # it could not even write down why
+            error |= _disk_full(full, node, cause.rank).to_dict()
         trace = cause.trace or cause.log
         return Ending(code=code, reason=str(error["what"]), error=error, trace=trace)
     if code == 0:
         return Ending(code=0, reason="finished")
     hard = [f"rank {e.rank} {in_words(e.code)}" for e in exits if e.code not in _POLITE_ENDS]
     return Ending(code=code, reason="; ".join(["stopped", *hard]))
+
+
+def _disk_full(folder: Path, node: str, rank: int) -> FailedError:
+    return FailedError(
+        f"disk full: {folder} cannot take another line",
+        hint="free space there, then --resume; what was saved is intact",
+        node=node,
+        rank=rank,
+    )

@@ -125,7 +125,7 @@ def _check_ranks(images: int, batch: int, ranks: int) -> None:
             f"{ranks} ranks but only {units.plural(images, 'training image')}",
             hint=f"use --nproc {max(1, images // 2)} or fewer",
         )
-    if ranks > batch:
+    if ranks > max(1, batch // 2):  # a share has two images or none
         raise RefusedError(
             f"{ranks} ranks share a global batch of {batch}: some would never get an image",
             hint=f"use --batch {ranks * 8} or --nproc {max(1, batch // 2)}",

@@ -49,6 +49,7 @@ class TrainOptions:
     size: Annotated[int | None, typer.Option(help="Side of the images in pixels.  [224]")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.  [0]")] = None
     labels: Annotated[str | None, typer.Option(help="CSV file of path and label.")] = None
+    keep: Annotated[int | None, typer.Option(help="Newest checkpoints kept.  [1]")] = None
     nproc: Annotated[str | None, typer.Option(help="Ranks: a number, or auto (one per GPU).")] = (
         None
     )
@@ -89,6 +90,7 @@ class TrainOptions:
             "epochs": self.epochs,
             "batch": self.batch,
             "seed": self.seed,
+            "checkpoint.keep": self.keep,
         }
 
 

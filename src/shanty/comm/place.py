@@ -115,14 +115,22 @@ def _tasks_per_node(text: str) -> list[int]:
     return counts
 
 
+def _start_name(environ: Mapping[str, str]) -> str:
+    """What tells this start of the launcher from every other one, alike for all its ranks."""
+    for names in (("PMIX_NAMESPACE",), ("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMI_JOBID",)):
+        if all(name in environ for name in names):
+            text = "-".join(environ[name] for name in names)
+            return "".join(c if c.isalnum() else "-" for c in text)
+    # All local ranks are children of one launcher process.
+    parent = os.getppid()
+    stat = Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()
+    return f"{parent}-{stat[19]}"
+
+
 def _meeting(place: Place, environ: Mapping[str, str], scratch: Path) -> str:
     """Where the ranks of ``place`` meet: a file on one machine, else MASTER_ADDR."""
     if place.one_machine:
-        # All local ranks are children of one launcher process, which names this start uniquely.
-        parent = os.getppid()
-        stat = Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()
-        path = scratch / f".meet-{place.launcher}-{parent}-{stat[19]}"
-        return f"file:{path}"
+        return f"file:{scratch / f'.meet-{place.launcher}-{_start_name(environ)}'}"
     if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
         return "tcp"
     raise RefusedError(

@@ -16,6 +16,25 @@ import torch.distributed as dist
 from shanty.comm.place import Place
 from shanty.errors import RefusedError
 
+# What a rank says when another one is gone: a consequence, never the cause.
+_LOST_PEER = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Timed out waiting",
+    "Application timeout caused pair closure",
+    "Connection refused",
+    "connectFullMesh failed",
+    "NCCL communicator was aborted",
+    "Socket Timeout",
+    "Wait timeout",
+)
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """True for an error that only says that another rank cannot be reached."""
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -85,7 +104,10 @@ class World:
     def leave(self) -> None:
         """End the groups. Call once, at the end of every normal run."""
         if self.world_size > 1 and dist.is_initialized():
+            self.gather([0.0])  # nobody takes the meeting place away from under another one
             dist.destroy_process_group()
+            if self.rank == 0 and self.place.store.startswith("file:"):
+                Path(self.place.store[5:]).unlink(missing_ok=True)
 
 
 def join(

@@ -19,6 +19,7 @@ from shanty.spec.codec import from_dict
 from shanty.spec.run import EvaluateSpec, read_spec
 from shanty.train.evaluate import Exam, Watch, evaluate
 from shanty.train.feed import pick_threads
+from shanty.train.infer import my_share
 from shanty.train.process import Process, entry, run_rank, stopped
 
 
@@ -40,7 +41,7 @@ def work(spec: EvaluateSpec, process: Process) -> dict[str, Any]:
             process.log.write(Note(text=note, level="warning"))
     threads = pick_threads(world, spec.threads, None)
     exam = Exam(root=data.root, samples=data.val, config=run.config, threads=threads.evaluate)
-    total = len(range(world.rank, len(data.val), world.world_size))
+    total = my_share(len(data.val), run.config.validate.batch, world)
     watch = Watch(on_progress=process.progress("validating", total), should_stop=process.stopping)
     process.log.write(Phase(name="validating"))
     start = time.monotonic()

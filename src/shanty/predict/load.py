@@ -48,7 +48,7 @@ def load_run(folder: Path, which: str, device: torch.device) -> Trained:
     model = create(config.model, len(classes), config.seed, config.data.size)
     file = meta["weights"]
     load_weights(model, saved.tensors(file), source=f"{saved.path.name}/{file}", partial=False)
-    amp = meta["amp"] if device.type == "cuda" else "off"
+    amp = meta["amp"] if device.type == meta["device"] else "off"
     precision = Precision(device=device, amp=amp, channels_last=meta["channels_last"])
     network = Network(
         model=precision.place(model).eval(),

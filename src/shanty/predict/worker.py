@@ -7,9 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from shanty.comm.world import World, join
+from shanty.data.decode import UndecodableError
 from shanty.data.views import EvalView
 from shanty.errors import FailedError, ShantyError
 from shanty.predict.averaging import align
@@ -23,7 +26,7 @@ from shanty.record.rundir import RunDir
 from shanty.spec.codec import from_dict
 from shanty.spec.run import PredictSpec, read_spec
 from shanty.train.feed import EvalReader, pick_threads
-from shanty.train.infer import Asked, infer
+from shanty.train.infer import Asked, infer, my_share
 from shanty.train.process import Process, entry, run_rank, stopped
 from shanty.train.saving import raise_first
 
@@ -47,6 +50,7 @@ def work(spec: PredictSpec, process: Process) -> dict[str, Any]:
     runs = [load_run(Path(folder), spec.which, world.device) for folder in spec.runs]
     process.log.write(Phase(name="predicting"))
     rows, bad = average_runs(runs, spec, layout, world, process)
+    _refuse_vanished(bad, len(layout.paths))
     names = {layout.paths[i]: reason for i, reason in bad.items()}
     error = None
     if world.rank == 0:
@@ -72,6 +76,24 @@ def _write(
     prior = fallback_row(run.prior)
     filled = [prior if i in bad else row for i, row in enumerate(rows.tolist())]
     write_submission(Path(spec.out), render(layout, filled, run.classes), force=spec.force)
+
+
+def _read_or_tell(read: EvalReader, index: int) -> NDArray[np.uint8]:
+    """A file that the system does not give is one bad image here: every row needs an answer."""
+    try:
+        return read(index)
+    except FailedError as error:
+        raise UndecodableError(read.paths[index], error.what) from error
+
+
+def _refuse_vanished(bad: dict[int, str], images: int) -> None:
+    """Many files that cannot be read at all mean a lost disk, not bad images."""
+    gone = [reason for reason in bad.values() if " cannot be read: " in reason]
+    if len(gone) > max(1, images // 10):
+        raise FailedError(
+            f"{len(gone)} of {images} images cannot be read, the first: {gone[0]}",
+            hint="check the disk or network share that holds them; nothing was written",
+        )
 
 
 def _tell(runs: list[Trained], bad: dict[str, str], process: Process) -> None:
@@ -107,10 +129,10 @@ def _ask(
 ) -> tuple[torch.Tensor, dict[int, str]]:
     config = run.config
     view = EvalView(size=config.data.size, crop=config.data.crop, flip=flip)
-    mine = len(range(world.rank, len(layout.paths), world.world_size))
+    mine = my_share(len(layout.paths), config.validate.batch, world)
     asked = Asked(
         count=len(layout.paths),
-        read=EvalReader(spec.root, layout.paths, view),
+        read=partial(_read_or_tell, EvalReader(spec.root, layout.paths, view)),
         size=config.data.size,
         batch=config.validate.batch,
         threads=pick_threads(world, spec.threads, None).evaluate,

@@ -220,6 +220,7 @@ class EventLog:
 
     def __init__(self, path: Path, *, node: str, rank: int, gen: int) -> None:
         self.node, self.rank, self.gen = node, rank, gen
+        self.last_step = -1
         path.parent.mkdir(parents=True, exist_ok=True)
         torn = path.exists() and path.stat().st_size > 0 and not _ends_with_newline(path)
         self._file: TextIO = path.open("a", encoding="utf-8", errors="surrogateescape")
@@ -228,6 +229,7 @@ class EventLog:
 
     def write(self, body: Body, step: int = -1) -> None:
         """Append one event, stamped now."""
+        self.last_step = max(step, self.last_step)
         event = Event(
             t=time.monotonic(), gen=self.gen, node=self.node, rank=self.rank, step=step, body=body
         )

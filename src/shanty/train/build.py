@@ -9,6 +9,7 @@ from typing import Any
 import timm
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from shanty.errors import UsageError
 from shanty.spec.codec import nearest
@@ -113,9 +114,11 @@ def _freeze(model: nn.Module, name: str) -> None:
 def set_training(model: nn.Module) -> None:
     """Training mode; frozen modules stay in evaluation mode, so that their buffers stay equal."""
     model.train()
+    frozen = not all(p.requires_grad for p in model.parameters())
     for module in model.modules():
         own = list(module.parameters(recurse=False))
-        if own and not any(p.requires_grad for p in own):
+        bare_norm = frozen and isinstance(module, _BatchNorm) and not own
+        if bare_norm or (own and not any(p.requires_grad for p in own)):
             module.eval()
 
 

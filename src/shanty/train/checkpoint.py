@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,17 @@ def name_of(step: int) -> str:
 
 
 def write(rundir: RunDir, step: int, files: dict[str, Tensors], meta: dict[str, Any]) -> Path:
-    """Write one checkpoint and return its folder; a complete one of this step is left as it is.
+    """Write one checkpoint and return its folder.
+
+    A complete one of this step that says the same is left as it is. One that says something else
+    (the validation had not been done yet) stays, and the new one gets a number behind its name.
 
     Raises:
         FailedError: the disk is full or not writable; nothing is left behind, older
             checkpoints are untouched.
     """
-    final = rundir.checkpoints / name_of(step)
-    if _is_whole(final):
+    final, known = _free_name(rundir.checkpoints / name_of(step), meta)
+    if known:
         return final
     temp = _temp_of(final)
     needed = sum(t.numel() * t.element_size() for part in files.values() for t in part.values())
@@ -83,6 +87,19 @@ def write(rundir: RunDir, step: int, files: dict[str, Tensors], meta: dict[str, 
         shutil.rmtree(temp, ignore_errors=True)
         raise _cannot_save(rundir.checkpoints, needed, error) from error
     return final
+
+
+def _free_name(folder: Path, meta: dict[str, Any]) -> tuple[Path, bool]:
+    """A folder name to write to, and whether it holds the very state already."""
+    for number in count(1):
+        name = folder if number == 1 else folder.with_name(f"{folder.name}.{number}")
+        try:
+            there = verify(name).meta
+        except BrokenCheckpointError:
+            return name, False
+        if there.get("state") == meta.get("state"):
+            return name, True
+    raise AssertionError("count() does not end")
 
 
 def _write_folder(folder: Path, files: dict[str, Tensors], meta: dict[str, Any]) -> None:
@@ -120,14 +137,6 @@ def _write_flushed(path: Path, data: bytes) -> None:
 def _seal(state: dict[str, Any]) -> str:
     text = json.dumps({k: v for k, v in state.items() if k != "seal"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        verify(folder)
-    except BrokenCheckpointError:
-        return False
-    return True
 
 
 def _temp_of(folder: Path) -> Path:
@@ -227,14 +236,20 @@ def point(rundir: RunDir, which: str, folder: Path, facts: dict[str, Any]) -> No
     write_json(rundir.pointer(which), {"checkpoint": place, **facts})
 
 
-def prune(rundir: RunDir, keep: int) -> None:
-    """Remove old checkpoints: the newest ``keep`` and the best one stay, and torn temps go."""
+def prune(rundir: RunDir, keep: int, current: Path) -> None:
+    """Remove old checkpoints: ``current`` and those before it up to ``keep``, and the best, stay.
+
+    Later ones than the one just written are left from a start that was resumed from before them:
+    broken, or of a future that did not happen. They go, and so do torn temps.
+    """
     best = ""
     if rundir.pointer("best").exists():
         best = Path(json.loads(rundir.pointer("best").read_bytes())["checkpoint"]).name
     folders = sorted(rundir.checkpoints.glob("step-*"))
-    for folder in folders[:-keep]:
-        if folder.name != best:
+    past = [f for f in folders if f.name <= current.name]
+    kept = {best, *(f.name for f in past[-keep:])}
+    for folder in folders:
+        if folder.name not in kept:
             _remove(folder)
     for temp in rundir.checkpoints.glob(f"{TEMP_MARK}step-*"):
         shutil.rmtree(temp, ignore_errors=True)

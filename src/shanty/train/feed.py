@@ -34,9 +34,13 @@ class Threads:
 
 
 def pick_threads(world: World, asked: int | None, decode: int | None) -> Threads:
-    """Cores divided by the ranks on this machine, unless told otherwise."""
+    """Cores divided by the ranks on this machine, unless told otherwise.
+
+    Where an MPI launcher has bound this rank to cores of its own, those are not divided again.
+    """
     cores = len(os.sched_getaffinity(0))
-    own = max(1, cores // world.place.local_world_size)
+    bound = cores < (os.cpu_count() or 1) and world.place.launcher in ("mpirun", "mpiexec", "srun")
+    own = cores if bound else max(1, cores // world.place.local_world_size)
     gpu = world.device.type == "cuda"
     return Threads(
         compute=asked or own, decode=decode or min(own, 8), evaluate=min(own, 8) if gpu else own

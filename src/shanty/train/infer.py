@@ -7,6 +7,7 @@ number of ranks nor the number of threads changes a single rounding.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from shanty.errors import FailedError
 from shanty.train.build import Norm
 from shanty.train.precision import Precision
 
+_GLANCE = 0.5  # seconds between looks at what is stuck
 ReadImage = Callable[[int], NDArray[np.uint8]]
 
 
@@ -75,27 +77,41 @@ def infer(
     """Ask the network for all images; None when any rank was told to stop in between.
 
     Raises:
-        FailedError: a batch took longer than the limit.
+        FailedError: reading a batch took longer than the limit.
     """
     starts = list(range(0, asked.count, asked.batch))[world.rank :: world.world_size]
     network.model.eval()
-    with _one_thread_each(), ThreadPoolExecutor(asked.threads) as pool:
-        lock = Lock()
-        jobs = (pool.submit(_compute, network, asked, start, lock) for start in starts)
-        parts = list(_windowed(jobs, asked, on_progress, should_stop))
+    reading: dict[int, float] = {}
+    pool = ThreadPoolExecutor(asked.threads)
+    try:
+        with _one_thread_each():
+            lock = Lock()
+            jobs = (pool.submit(_compute, network, asked, s, (lock, reading)) for s in starts)
+            parts = list(_windowed(jobs, asked, reading, (on_progress, should_stop)))
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # a thread stuck in a read must not hold us
+        raise
+    pool.shutdown()
     complete = len(parts) == len(starts)
     if not all(row[0] for row in world.gather([float(complete)])):
         return None
     return _assemble(parts, asked, network.classes, world)
 
 
+def my_share(count: int, batch: int, world: World) -> int:
+    """How many of ``count`` images this rank will compute."""
+    starts = range(0, count, batch)[world.rank :: world.world_size]
+    return sum(min(batch, count - start) for start in starts)
+
+
 def _windowed(
     jobs: Iterator[Future[_Part]],
     asked: Asked,
-    on_progress: Callable[[int], None],
-    should_stop: Callable[[], bool],
+    reading: dict[int, float],
+    calls: tuple[Callable[[int], None], Callable[[], bool]],
 ) -> Iterator[_Part]:
     """Results as they come, with only a few batches under way; ends early when told to."""
+    on_progress, should_stop = calls
     running: set[Future[_Part]] = set()
     done = 0
     while True:
@@ -106,17 +122,23 @@ def _windowed(
             running.add(job)
         if not running:
             return
-        ready, running = wait(running, timeout=asked.limit, return_when=FIRST_COMPLETED)
-        if not ready:
-            raise FailedError(
-                f"waiting for data: no batch of images was ready in {asked.limit:.0f} s",
-                hint="check the disk or network share (or raise data.wait_limit)",
-            )
+        ready, running = wait(running, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+        _refuse_stuck(reading, asked.limit)
         for job in ready:
             part = job.result()
             done += len(part.logits)
             on_progress(done)
             yield part
+
+
+def _refuse_stuck(reading: dict[int, float], limit: float) -> None:
+    """Only reading is limited: computing a batch may take long on a small processor."""
+    now = time.monotonic()
+    if any(now - since > limit for since in list(reading.values())):
+        raise FailedError(
+            f"waiting for data: a batch of images was not read in {limit:.0f} s",
+            hint="check the disk or network share that holds the images (or raise data.wait_limit)",
+        )
 
 
 @contextmanager
@@ -129,15 +151,20 @@ def _one_thread_each() -> Generator[None]:
         torch.set_num_threads(before)
 
 
-def _compute(network: Network, asked: Asked, start: int, lock: Lock) -> _Part:
+def _compute(
+    network: Network, asked: Asked, start: int, shared: tuple[Lock, dict[int, float]]
+) -> _Part:
+    lock, reading = shared
     stop = min(start + asked.batch, asked.count)
     images = np.zeros((stop - start, asked.size, asked.size, 3), dtype=np.uint8)
     bad: dict[int, str] = {}
+    reading[start] = time.monotonic()
     for index in range(start, stop):
         try:
             images[index - start] = asked.read(index)
         except UndecodableError as error:
             bad[index] = error.reason
+    del reading[start]
     with torch.inference_mode(), network.precision.autocast():
         if network.precision.device.type == "cuda":
             with lock:  # one batch at a time on the GPU; others are decoded meanwhile

@@ -15,7 +15,7 @@ from shanty.train.parts import Parts
 from shanty.train.saving import Saver
 from shanty.train.say import Voice
 from shanty.train.state import TrainState
-from shanty.train.step import Order, Outcome, Stepper, Wishes
+from shanty.train.step import Order, Stepper, Wishes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def train(job: Job, state: TrainState) -> TrainState:
         outcome = job.stepper.run(order, job.voice.listen(batches), wishes)
         state = state.after(outcome, order.images)
         job.voice.tell_step(order, outcome, state, job.stepper)
-        check_health(job, state, outcome)
+        check_health(job, state)
         if outcome.stop:
             stop(job, state, order)
         if state.step % job.feed.steps_per_epoch == 0:
@@ -64,7 +64,7 @@ def close_epochs(job: Job, state: TrainState) -> TrainState:
     epoch = state.step // job.feed.steps_per_epoch - 1
     if epoch < state.validated:
         return state
-    if state.epoch_bad and not state.epoch_images:
+    if state.epoch_bad >= job.feed.images:
         raise FailedError(
             f"not one of {state.epoch_bad} training images could be used in epoch {epoch + 1}",
             hint="the reasons are in the run's events; mend the images and start again",
@@ -79,7 +79,9 @@ def close_epochs(job: Job, state: TrainState) -> TrainState:
     job.voice.tell_epoch(epoch, state, measured)
     metrics = measured.metrics if measured else None
     after = state.next_epoch(metrics, job.parts.config.validate.metric, epoch)
-    job.saver.save(after, epoch=epoch, best=after.best_epoch == epoch)
+    # With nothing to measure by, the newest is the best.
+    best = after.best_epoch == epoch or not job.feed.data.val
+    job.saver.save(after, epoch=epoch, best=best)
     job.log.write(Phase(name="training"), state.step)
     return after
 
@@ -100,7 +102,7 @@ def equalise(parts: Parts) -> None:
         buffers.assign(own, buffers.averaged(own, parts.world))
 
 
-def check_health(job: Job, state: TrainState, outcome: Outcome) -> None:
+def check_health(job: Job, state: TrainState) -> None:
     """Stop a run that no longer learns, or whose replicas have drifted apart."""
     limit = job.parts.config.nan_limit
     if state.skipped_in_row > limit:
@@ -109,7 +111,7 @@ def check_health(job: Job, state: TrainState, outcome: Outcome) -> None:
             hint="try a smaller --lr; the skipped steps and their files are in the run's events",
         )
     every = job.parts.config.sync.check_every
-    if outcome.committed and (state.step == 1 or state.step % every == 0):
+    if state.step == 1 or state.step % every == 0:
         compare(job.parts.world, job.parts.model.named_parameters(), state.step)
 
 

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from shanty.comm.sync import GradientSync, make_sync
-from shanty.comm.world import World
+from shanty.comm.world import World, is_lost_peer
 from shanty.errors import FailedError, RefusedError
 from shanty.spec.config import RunConfig
-from shanty.spec.slices import deal
 from shanty.train import buffers
 from shanty.train.build import Norm, build_model, build_optimizer, norm_of, set_training
 from shanty.train.ema import Ema
@@ -100,7 +99,7 @@ def _with_sync_bn(model: nn.Module, config: RunConfig, world: World) -> nn.Modul
 def _throw_away(
     model: nn.Module, call: object, config: RunConfig, precision: Precision, world: World
 ) -> None:
-    share = max(1, min(2, deal(config.batch, world.world_size)[world.rank]))
+    share = min(2, config.batch)
     size = config.data.size
     images = torch.zeros(share, 3, size, size, device=world.device)
     images[:, :, ::2] = 1.0  # stripes: a constant image has no variance
@@ -108,7 +107,11 @@ def _throw_away(
         with precision.autocast():
             out = call(images)  # type: ignore[operator]
         out.float().square().mean().backward()
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, ValueError, AssertionError) as error:
+        if is_lost_peer(error):
+            raise
         name = type(model).__name__
         raise RefusedError(
             f"{config.model.name} ({name}) does not run on {share} image(s) of {size} px: {error}",

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from shanty.comm.place import Place, find_place
+from shanty.comm.world import is_lost_peer
 from shanty.errors import FailedError, InterruptedRun, ShantyError, UsageError
 from shanty.record.events import Ended, EventLog, Failed, Note, Progress, Started
 from shanty.record.orphan import die_with_parent
 from shanty.record.rundir import RunDir
-
-# What a rank says when another one is gone: a consequence, never the cause.
-_LOST_PEER = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "Timed out waiting",
-    "Application timeout caused pair closure",
-    "Connection refused",
-    "connectFullMesh failed",
-    "NCCL communicator was aborted",
-    "Socket Timeout",
-)
 
 
 class Process:
@@ -88,7 +78,8 @@ def run_rank(rundir: RunDir, generation: int, work: Callable[[Process], dict[str
         result = work(Process(place, log))
     except BaseException as error:  # noqa: BLE001 - every end of a rank is written down
         code = _end_badly(error, place, log, rundir)
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
         os._exit(code)
     log.write(Ended(exit_code=0, result=result))
     return 0
@@ -107,33 +98,41 @@ def entry(module: str, main: Callable[[Path], int], argv: list[str]) -> int:
 
 
 def _end_badly(error: BaseException, place: Place, log: EventLog, rundir: RunDir) -> int:
-    text = str(error)
-    if isinstance(error, ShantyError):
-        known = error.at(place.node, place.rank)
-        log.write(Failed(error=known.to_dict()))
+    """Write down and say how it ended; nothing here may fail, the disk may be full."""
+    known = error if isinstance(error, ShantyError) else _explain(error)
+    known = known.at(place.node, place.rank)
+    if log.last_step >= 0:
+        known.what += f" (after step {log.last_step})"
+    told, trace = known.to_dict(), ""
+    if not isinstance(error, ShantyError):
+        told |= {"consequence": is_lost_peer(error)}
+        trace = str(rundir.logs / f"crash-rank-{place.rank}.txt")
+        with suppress(OSError):
+            Path(trace).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    with suppress(OSError):
+        log.write(Failed(error=told, trace=trace), log.last_step)
         log.write(Ended(exit_code=known.exit_code, reason=known.what))
-        _say(str(known))
-        return known.exit_code
-    trace = rundir.logs / f"crash-rank-{place.rank}.txt"
-    trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    known = _explain(error, text).at(place.node, place.rank)
-    lost = isinstance(error, RuntimeError) and any(mark in text for mark in _LOST_PEER)
-    log.write(Failed(error=known.to_dict() | {"consequence": lost}, trace=str(trace)))
-    log.write(Ended(exit_code=4, reason=known.what))
-    _say(f"{known}\n  trace: {trace}")
-    return 4
+    with suppress(OSError):
+        _say(f"{known}\n  trace: {trace}" if trace else str(known))
+    return known.exit_code
 
 
-def _explain(error: BaseException, text: str) -> FailedError:
+def _explain(error: BaseException) -> FailedError:
+    text = str(error)
+    first = text.strip().splitlines()[0] if text.strip() else "no message"
     disguised = "INTERNAL ASSERT FAILED" in text and "NVML" in text  # Jetson: pytorch#185240
     if isinstance(error, torch.OutOfMemoryError) or disguised:
         return FailedError(
-            f"out of memory (likely): {text.splitlines()[0]}",
+            f"out of memory (likely): {first}",
             hint="use a smaller --batch, or --set micro_batch=N to accumulate",
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return FailedError(
+            "disk full: the run's folder cannot take another line",
+            hint="free space there, then --resume; what was saved is intact",
         )
     frame = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frame[-1].filename).name}:{frame[-1].lineno})" if frame else ""
-    first = text.strip().splitlines()[0] if text.strip() else "no message"
     return FailedError(
         f"{type(error).__name__}: {first}{place}", hint="the traceback is in the run's logs folder"
     )

@@ -32,6 +32,7 @@ class Saver:
     def __init__(self, rundir: RunDir, parts: Parts, about: dict[str, Any], log: EventLog) -> None:
         self.rundir, self.parts, self.about, self.log = rundir, parts, about, log
         self._last_save = time.monotonic()
+        self._writes = writes(rundir, parts.world)
 
     def due(self) -> bool:
         """True on rank 0 when the last save is long enough ago."""
@@ -50,7 +51,7 @@ class Saver:
         files = collect(self.parts)
         meta = self.about | describe(self.parts, state)
         folder, error = None, None
-        if self.parts.world.is_writer:
+        if self._writes:
             try:
                 folder = self._write(state, files, meta, best=best)
             except ShantyError as failed:
@@ -72,11 +73,12 @@ class Saver:
         folder = checkpoint.write(self.rundir, state.step, files, meta)
         facts = {"step": state.step, "weights": meta["weights"]}
         try:
-            if best and state.best:
-                facts |= {"epoch": state.best_epoch + 1, "metrics": asdict(state.best)}
+            if best:
+                if state.best:
+                    facts |= {"epoch": state.best_epoch + 1, "metrics": asdict(state.best)}
                 checkpoint.point(self.rundir, "best", folder, facts)
             checkpoint.point(self.rundir, "last", folder, facts)
-            checkpoint.prune(self.rundir, self.parts.config.checkpoint.keep)
+            checkpoint.prune(self.rundir, self.parts.config.checkpoint.keep, folder)
         except OSError as error:
             raise FailedError(
                 f"cannot update {self.rundir.root}: {error.strerror}",
@@ -93,7 +95,7 @@ class Saver:
         one = estimate(self.parts)
         keep = self.parts.config.checkpoint.keep + 2  # the best, and one being written
         error = None
-        if self.parts.world.is_writer:
+        if self._writes:
             free = shutil.disk_usage(self.rundir.checkpoints).free
             if free < 2 * one:
                 error = RefusedError(
@@ -104,6 +106,25 @@ class Saver:
                 text = f"{units.size(free)} free in {self.rundir.root}, {keep} checkpoints may need"
                 self.log.write(Note(text=f"{text} {units.size(keep * one)}", level="warning"))
         raise_first(self.parts.world, error)
+
+
+def writes(rundir: RunDir, world: World) -> bool:
+    """True on the ranks that write this folder: one per node, or rank 0 where nodes share it.
+
+    Collective. Two nodes that started under mpirun with the run's folder on a network disk would
+    otherwise write, and prune, the same files.
+    """
+    if world.place.one_machine:
+        return world.is_writer
+    mark = rundir.root / f".shared-{world.generation}"
+    if world.rank == 0:
+        mark.touch()
+    world.gather([0.0])
+    shared = mark.exists()
+    world.gather([0.0])
+    if world.rank == 0:
+        mark.unlink()
+    return world.rank == 0 or (world.is_writer and not shared)
 
 
 def estimate(parts: Parts) -> int:

@@ -83,7 +83,9 @@ class Voice:
     def _tell_skipped(
         self, order: Order, outcome: Outcome, state: TrainState, done: Stepper
     ) -> None:
-        if outcome.images == 0 or (self.world.rank not in outcome.sick and self.world.rank):
+        if outcome.images == 0 or outcome.overflow:
+            return
+        if self.world.rank not in outcome.sick and self.world.rank:
             return
         files = tuple(self.feed.path(i) for i in done.last.sick_indices[:5])
         where = tuple(f"rank {r}" for r in outcome.sick) or ("the gradient",)

@@ -39,15 +39,17 @@ class TrainState:
 
     def after(self, outcome: Outcome, asked: int) -> TrainState:
         """The state after a step over ``asked`` images."""
-        failed = 0 if outcome.committed or outcome.images == 0 else 1
+        excused = outcome.overflow or outcome.images == 0
+        failed = 0 if outcome.committed or excused else 1
+        images = outcome.images if outcome.committed else 0
         return replace(
             self,
             step=self.step + 1,
             samples_seen=self.samples_seen + asked,
             skipped=self.skipped + failed,
             skipped_in_row=self.skipped_in_row + 1 if failed else 0,
-            epoch_loss=self.epoch_loss + (0.0 if failed else outcome.loss * outcome.images),
-            epoch_images=self.epoch_images + (0 if failed else outcome.images),
+            epoch_loss=self.epoch_loss + (outcome.loss * images if images else 0.0),
+            epoch_images=self.epoch_images + images,
             epoch_bad=self.epoch_bad + asked - outcome.images,
         )
 
@@ -142,13 +144,18 @@ def _restore_optimizer(parts: Parts, train: Tensors) -> None:
         prefix = f"optim.{name}."
         values = {k[len(prefix) :]: t for k, t in train.items() if k.startswith(prefix)}
         if values:
-            parts.optimizer.state[parameter] = {k: _like(t, parameter) for k, t in values.items()}
+            parts.optimizer.state[parameter] = {
+                k: _like(t, parameter, counter=k == "step") for k, t in values.items()
+            }
 
 
-def _like(value: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
-    """A state tensor on the parameter's device and in its memory layout; counters stay on CPU."""
-    if value.shape != parameter.shape:
-        return value.clone()
+def _like(value: torch.Tensor, parameter: nn.Parameter, *, counter: bool) -> torch.Tensor:
+    """A state tensor on the parameter's device and in its memory layout.
+
+    A fused optimizer, which is what a GPU has, wants its step counters on the device as well.
+    """
+    if counter or value.shape != parameter.shape:
+        return value.to(parameter.device, copy=True)
     return torch.empty_like(parameter).copy_(value)
 
 

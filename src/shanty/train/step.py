@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
@@ -42,7 +42,8 @@ class Outcome:
     """What all ranks agreed on. ``loss`` is the mean over ``images`` good images.
 
     ``sick`` lists ranks whose loss was not finite; then, or with an infinite gradient, nothing
-    was committed.
+    was committed. ``overflow``: only fp16's scaled gradient was too large, which lowers the scale
+    and is no fault.
     """
 
     committed: bool
@@ -52,16 +53,27 @@ class Outcome:
     sick: tuple[int, ...]
     stop: bool
     save: bool
+    overflow: bool = False
 
 
 @dataclass(kw_only=True)
 class Tally:
     """What this rank has summed over its micro-batches of the current step."""
 
+    losses: list[torch.Tensor] = field(default_factory=list)
+    indices: list[torch.Tensor] = field(default_factory=list)
     good: int = 0
     loss: float = 0.0
-    sick: int = 0
     sick_indices: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        """Read the losses from the device, once for the whole step."""
+        if not self.losses:
+            return
+        values, indices = torch.cat(self.losses).cpu().double(), torch.cat(self.indices)
+        finite = torch.isfinite(values)
+        self.good, self.loss = len(values), float(values[finite].sum())
+        self.sick_indices = tuple(indices[~finite].tolist())
 
 
 class Stepper:
@@ -80,10 +92,12 @@ class Stepper:
         self.parts, self.labels, self.clock = parts, labels, Clock()
         self.total_steps, self.warmup_steps = total_steps, warmup_steps
         self.last = Tally()
-        self._norms = buffers.batch_norms(parts.model)
+        # Frozen ones are in evaluation mode already, and stay there.
+        self._norms = [m for m in buffers.batch_norms(parts.model) if m.training]
         self._snapshot = buffers.Snapshot(parts.model)
-        asked_single = parts.config.batch // parts.world.world_size <= 1
-        self._fewest = 1 if asked_single or parts.config.sync.sync_bn else 2
+        self._fewest = 1 if parts.config.batch == 1 else 2
+        if parts.config.sync.sync_bn:  # its exchange needs every rank, also one without images
+            self._fewest = 0
 
     def run(self, order: Order, batches: Iterable[Batch], wishes: Wishes) -> Outcome:
         """Forward, backward and exchange over ``batches``; then commit, or roll back."""
@@ -94,6 +108,7 @@ class Stepper:
             final = place == order.micros - 1
             with nullcontext() if final else self.parts.sync.accumulate():
                 self._micro(order, batch, tally)
+        tally.close()
         self.last = tally
         with self.clock.span("wait"):
             table = self._agree(tally, wishes)
@@ -118,19 +133,16 @@ class Stepper:
         if few:
             self._set_norms(training=True)
         if len(batch.indices):
-            values = losses.detach().double().cpu()
-            finite = torch.isfinite(values)
-            tally.good += len(values)
-            tally.loss += float(values[finite].sum())
-            tally.sick += int((~finite).sum())
-            tally.sick_indices += tuple(batch.indices[~finite].tolist())
+            tally.losses.append(losses.detach())
+            tally.indices.append(batch.indices)
 
     def _losses(self, order: Order, batch: Batch) -> torch.Tensor:
         """Loss per image, float32 [n]; for an empty share one zero that reaches every weight."""
         parts, config = self.parts, self.parts.config
         if not len(batch.indices):
             size = config.data.size
-            blank = torch.zeros(1, 3, size, size, device=parts.world.device)
+            rows = 0 if config.sync.sync_bn else 1
+            blank = torch.zeros(rows, 3, size, size, device=parts.world.device)
             with parts.precision.autocast():
                 return parts.sync.model(blank).float().sum(1) * 0.0
         images = parts.precision.pixels(batch.images, parts.norm)
@@ -152,11 +164,11 @@ class Stepper:
 
     def _set_norms(self, *, training: bool) -> None:
         for module in self._norms:
-            frozen = module.weight is not None and not module.weight.requires_grad
-            module.train(training and not frozen)
+            module.train(training)
 
     def _agree(self, tally: Tally, wishes: Wishes) -> list[list[float]]:
-        row = [tally.good, tally.loss, tally.sick, float(wishes.stop), float(wishes.save)]
+        sick = len(tally.sick_indices)
+        row = [tally.good, tally.loss, sick, float(wishes.stop), float(wishes.save)]
         return self.parts.world.gather(row)
 
     def _finish(self, order: Order, table: list[list[float]]) -> Outcome:
@@ -164,7 +176,10 @@ class Stepper:
         sick = tuple(rank for rank, row in enumerate(table) if row[2])
         lr = self._set_rate(order.step)
         norm = self._gradient_norm(order.images, good)
-        committed = good > 0 and not sick and math.isfinite(norm)
+        finite = math.isfinite(norm)
+        committed = good > 0 and not sick and finite
+        scaler = self.parts.scaler
+        searching = scaler.is_enabled() and scaler.get_scale() > 1.0
         if committed:
             self._commit(order)
         else:
@@ -177,6 +192,7 @@ class Stepper:
             sick=sick,
             stop=any(row[3] for row in table),
             save=any(row[4] for row in table),
+            overflow=searching and good > 0 and not sick and not finite,
         )
 
     def _set_rate(self, step: int) -> float:

@@ -24,9 +24,10 @@ from shanty.spec.codec import from_dict, to_dict
 from shanty.spec.run import TrainSpec, read_spec
 from shanty.train import checkpoint
 from shanty.train.banner import banner
+from shanty.train.buffers import batch_norms
 from shanty.train.evaluate import Exam, Measured, Watch, evaluate
 from shanty.train.feed import Feed, Threads, pick_threads
-from shanty.train.infer import Network
+from shanty.train.infer import Network, my_share
 from shanty.train.loop import Job, train
 from shanty.train.parts import Parts, assemble
 from shanty.train.process import Process, entry, run_rank
@@ -65,10 +66,19 @@ def work(rundir: RunDir, spec: TrainSpec, process: Process) -> dict[str, Any]:
     job = build_job(rundir, spec, data, world, (process, threads))
     state = begin(rundir, spec, job)
     job.log.write(banner(spec, job, data, threads, state))
+    warn_of_single_images(job)
     state = train(job, state)
     job.feed.close()
     world.leave()
     return to_dict(state)
+
+
+def warn_of_single_images(job: Job) -> None:
+    """Say it when BatchNorm will never see two images at once."""
+    parts = job.parts
+    if parts.config.micro_batch == 1 and batch_norms(parts.model) and parts.world.rank == 0:
+        text = "micro_batch is 1: BatchNorm keeps the statistics it began with"
+        job.log.write(Note(text=text, level="warning"))
 
 
 def read_data(rundir: RunDir) -> DataSet:
@@ -124,6 +134,7 @@ def about(spec: TrainSpec, data: DataSet, parts: Parts) -> dict[str, Any]:
         "config": to_dict(spec.config),
         "norm": to_dict(parts.norm),
         "amp": parts.precision.amp,
+        "device": parts.world.device.type,
         "channels_last": parts.precision.channels_last,
         "images": decoder(),
         "digest": data.digest,
@@ -142,7 +153,7 @@ def validate(
         precision=parts.precision,
         classes=parts.classes,
     )
-    total = len(range(parts.world.rank, len(exam.samples), parts.world.world_size))
+    total = my_share(len(exam.samples), exam.config.validate.batch, parts.world)
     watch = Watch(on_progress=process.progress("validating", total), should_stop=process.stopping)
     if parts.ema:
         parts.ema.swap()
@@ -154,6 +165,19 @@ def validate(
         parts.set_training()
 
 
+def refuse_second_start(rundir: RunDir) -> None:
+    """A launcher that starts its line again (Slurm does) must not write over what is there.
+
+    Raises:
+        RefusedError: the folder holds checkpoints, and the order is not to resume.
+    """
+    if any(rundir.checkpoints.glob("step-*")):
+        raise RefusedError(
+            f"{rundir.root} holds checkpoints of an earlier start",
+            hint=f"continue it: shanty train --resume {rundir.root} --prepare, then the same line",
+        )
+
+
 def begin(rundir: RunDir, spec: TrainSpec, job: Job) -> TrainState:
     """The state to start from: nothing, or the newest complete checkpoint.
 
@@ -161,6 +185,7 @@ def begin(rundir: RunDir, spec: TrainSpec, job: Job) -> TrainState:
         RefusedError: resuming, and there is no complete checkpoint.
     """
     if not spec.resume:
+        refuse_second_start(rundir)
         job.saver.check_space()
         return TrainState()
     found, skipped = checkpoint.newest(rundir)

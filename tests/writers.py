@@ -54,7 +54,7 @@ def save(rundir: RunDir, step: int, keep: int = 1) -> Path:
     folder = checkpoint.write(rundir, step, files_of(step), {"step": step})
     for which in ("best", "last") if step % 3 == 1 else ("last",):
         checkpoint.point(rundir, which, folder, {"step": step})
-    checkpoint.prune(rundir, keep)
+    checkpoint.prune(rundir, keep, folder)
     return folder
 
 
