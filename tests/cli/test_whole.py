@@ -322,3 +322,27 @@ def test_a_full_disk_is_named_and_the_last_good_checkpoint_stays(
     assert found
     assert not skipped
     assert not list((tmp_path / "kept" / "run" / "checkpoints").glob(".tmp*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk: needs root")
+def test_a_disk_that_fills_inside_an_epoch_is_named(tmp_path: Path) -> None:
+    make_photos(tmp_path / "photos", {"a": 40, "b": 40})
+    (tmp_path / "small").mkdir()
+    script = (
+        "mount -t tmpfs -o size=24m tmpfs small || exit 99\n"
+        '"$@" & job=$!\n'
+        "until [ -e small/run/last.json ]; do kill -0 $job || exit 98; sleep 0.1; done\n"
+        "dd if=/dev/zero of=small/filler bs=4k 2>/dev/null\n"
+        "wait $job; code=$?; rm small/filler; mkdir kept; cp -r small/run kept; exit $code"
+    )
+    train = [*SHANTY, "train", "photos", "--model", "test_resnet", "--size", "32", "--batch", "4",
+             "--epochs", "400", "--nproc", "2", "--set", "device=cpu", "--out", "small/run"]  # fmt: skip
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "-", *train],
+        cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "disk full" in done.stderr
+    assert done.stderr.startswith("local rank")
+    assert "--resume" in done.stderr
+    assert checkpoint.newest(RunDir(tmp_path / "kept" / "run"))[0]
