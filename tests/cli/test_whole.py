@@ -336,7 +336,8 @@ def test_a_disk_that_fills_inside_an_epoch_is_named(tmp_path: Path) -> None:
         "wait $job; code=$?; rm small/filler; mkdir kept; cp -r small/run kept; exit $code"
     )
     train = [*SHANTY, "train", "photos", "--model", "test_resnet", "--size", "32", "--batch", "4",
-             "--epochs", "400", "--nproc", "2", "--set", "device=cpu", "--out", "small/run"]  # fmt: skip
+             "--epochs", "400", "--nproc", "2", "--set", "device=cpu",
+             "--out", "small/run"]  # fmt: skip
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "-", *train],
         cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
