@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from writers import files_of, make_run, save, step_of
 
 from shanty.errors import FailedError, RefusedError
 from shanty.record.atomic import TEMP_MARK
@@ -27,6 +26,7 @@ from shanty.train.checkpoint import (
     verify,
     write,
 )
+from writers import files_of, make_run, save, step_of
 
 NAMES = ["model.safetensors", "train.safetensors", "state.json"]
 

@@ -12,6 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from shanty.errors import RefusedError, from_dict
+from shanty.record.atomic import TEMP_MARK
+from shanty.record.rundir import RunDir
+from shanty.train.checkpoint import name_of, named, newest, point, verify, write
 from writers import (
     files_of,
     make_run,
@@ -22,11 +27,6 @@ from writers import (
     start,
     step_of,
 )
-
-from shanty.errors import RefusedError, from_dict
-from shanty.record.atomic import TEMP_MARK
-from shanty.record.rundir import RunDir
-from shanty.train.checkpoint import name_of, named, newest, point, verify, write
 
 TESTS = Path(__file__).resolve().parents[1]
 
