@@ -36,6 +36,13 @@ def is_lost_peer(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for a device that is out of memory, also in its disguise on Jetson (pytorch#185240)."""
+    kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)  # since torch 2.5
+    text = str(error)
+    return isinstance(error, kind) or ("INTERNAL ASSERT FAILED" in text and "NVML" in text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """Rank, size and device, with the control group for small exchanges (CPU, gloo).

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from shanty.comm.sync import GradientSync, make_sync
-from shanty.comm.world import World, is_lost_peer
+from shanty.comm.world import World, is_lost_peer, is_out_of_memory
 from shanty.errors import FailedError, RefusedError
 from shanty.spec.config import RunConfig
 from shanty.train import buffers
@@ -107,10 +107,8 @@ def _throw_away(
         with precision.autocast():
             out = call(images)  # type: ignore[operator]
         out.float().square().mean().backward()
-    except torch.OutOfMemoryError:
-        raise
     except (RuntimeError, ValueError, AssertionError) as error:
-        if is_lost_peer(error):
+        if is_lost_peer(error) or is_out_of_memory(error):
             raise
         name = type(model).__name__
         raise RefusedError(

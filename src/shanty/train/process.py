@@ -13,10 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from shanty.comm.place import Place, find_place
-from shanty.comm.world import is_lost_peer
+from shanty.comm.world import is_lost_peer, is_out_of_memory
 from shanty.errors import FailedError, InterruptedRun, ShantyError, UsageError
 from shanty.record.events import Ended, EventLog, Failed, Note, Progress, Started
 from shanty.record.orphan import die_with_parent
@@ -120,8 +118,7 @@ def _end_badly(error: BaseException, place: Place, log: EventLog, rundir: RunDir
 def _explain(error: BaseException) -> FailedError:
     text = str(error)
     first = text.strip().splitlines()[0] if text.strip() else "no message"
-    disguised = "INTERNAL ASSERT FAILED" in text and "NVML" in text  # Jetson: pytorch#185240
-    if isinstance(error, torch.OutOfMemoryError) or disguised:
+    if is_out_of_memory(error):
         return FailedError(
             f"out of memory (likely): {first}",
             hint="use a smaller --batch, or --set micro_batch=N to accumulate",
