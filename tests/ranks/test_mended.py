@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from test_more_answers import network, predict
 from test_resume import everything_on
 from test_steps import small
-from writers import make_run, save
 
 from crew import make_photos, prepare, run_ranks, train
 from shanty.comm.world import World
@@ -24,6 +23,7 @@ from shanty.train.checkpoint import name_of, newest
 from shanty.train.infer import Asked, infer
 from shanty.train.parts import assemble
 from shanty.train.saving import writes
+from writers import make_run, save
 
 
 def test_a_save_below_a_broken_newer_checkpoint_stays(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from crew import events, make_photos, prepare, run_ranks, train
 
+from crew import events, make_photos, prepare, run_ranks, train
 from shanty.comm.world import World
 from shanty.data.order import permutation
 from shanty.data.views import EvalView
