@@ -165,7 +165,7 @@ def test_a_killed_worker_is_named_and_the_others_are_ended(bench: MakeBench) -> 
         os.kill(pids[1], signal.SIGKILL)
         begin = time.monotonic()
         assert agent.wait(20) == 4
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 6
     error = b.failed().error
     assert (error["node"], error["rank"]) == ("local", 1)
     assert error["what"] == "killed by signal 9 (SIGKILL): out of memory?"
@@ -175,7 +175,13 @@ def test_a_killed_worker_is_named_and_the_others_are_ended(bench: MakeBench) -> 
 
 
 def test_who_does_not_end_after_a_failure_is_killed_after_the_grace(bench: MakeBench) -> None:
-    b = bench("if rank == 1: sys.exit(3)\n" + DEAF, nproc=2)
+    fails = """
+if rank == 1:
+    while not (here / "pid-0").exists():  # rank 0 must be deaf before it is told to end
+        time.sleep(0.01)
+    sys.exit(3)
+"""
+    b = bench(fails + DEAF, nproc=2)
     assert b.finish("--grace", "0.5") == 3
     notes = [n.text for n in b.bodies() if isinstance(n, Note)]
     assert notes == ["1 rank did not end within 0.5 s and had to be killed: 0"]
@@ -192,7 +198,7 @@ child = subprocess.Popen(["sleep", "60"])
     b = bench(code, nproc=1)
     assert b.finish() == 0
     child = int((b.folder / "child").read_text())
-    wait_until(lambda: gone(child), limit=1)
+    wait_until(lambda: gone(child), limit=5)
 
 
 def test_a_second_agent_for_the_same_folder_is_refused(bench: MakeBench) -> None:

@@ -141,7 +141,7 @@ def test_a_worker_that_did_not_ask_to_die_is_helped(bench: MakeBench) -> None:
     ended(session)
     assert [w.pid for w in leftovers(b.rundir.root)] == [pid]
     session.outcome()
-    wait_until(lambda: gone(pid), limit=1)
+    wait_until(lambda: gone(pid), limit=5)
     assert leftovers(b.rundir.root) == []
 
 

@@ -155,7 +155,7 @@ def test_silence_ends_at_the_limit_and_nothing_is_left(tmp_path: Path) -> None:
         ask(LocalTransport(), node, "scan", {}, 1)
     assert time.monotonic() - begin < 5
     child = int(caught.value.what.splitlines()[-1])
-    wait_until(lambda: gone(child), limit=1)
+    wait_until(lambda: gone(child), limit=5)
 
 
 @pytest.mark.parametrize(
