@@ -186,6 +186,7 @@ def prepared(folder: Path) -> Path:
     done = shanty(folder, "train", "photos", "--out", "first", "--nproc", "2", "--prepare")
     assert done.returncode == 0, done.stderr
     write_json(folder / "first/last.json", {"checkpoint": "checkpoints/step-00000001"})
+    (folder / "first/checkpoints/step-00000001").mkdir()
     return folder
 
 
@@ -195,7 +196,7 @@ def test_resume_of_nothing(tmp_path: Path) -> None:
 
 def test_resume_without_a_checkpoint(tmp_path: Path) -> None:
     prepared(tmp_path)
-    (tmp_path / "first/last.json").unlink()
+    (tmp_path / "first/checkpoints/step-00000001").rmdir()
     refused(tmp_path, "train", "--resume", "first", code=3, says="no complete checkpoint")
 
 
@@ -236,7 +237,7 @@ def test_resume_tells_the_old_and_the_new_number_of_ranks(tmp_path: Path) -> Non
     spec = (tmp_path / "first/run.json").read_bytes()
     done = shanty(tmp_path, "train", "--resume", "first", "--nproc", "3", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "resuming first: 2 ranks before, 3 now; global batch 64 and lr 0.002" in done.stdout
+    assert "resuming first: 2 ranks before, 3 now; global batch 64 and lr 0.003" in done.stdout
     assert (tmp_path / "first/run.json").read_bytes() == spec
 
 
