@@ -12,7 +12,7 @@ import pytest
 
 from shanty import __version__
 
-COMMANDS = ("train", "evaluate", "predict", "config")
+COMMANDS = ("train", "evaluate", "predict", "config", "lab")
 HEAVY = ("torch", "torchvision", "timm", "numpy", "PIL", "safetensors")
 
 

@@ -19,7 +19,7 @@ import typer
 from typer.main import get_command
 
 from shanty import __version__
-from shanty.cli import config, evaluate, predict, train
+from shanty.cli import config, evaluate, lab, predict, train
 from shanty.cli.options import command
 from shanty.errors import ShantyError
 
@@ -79,6 +79,7 @@ def build_app() -> typer.Typer:
     )
     app.command("predict", epilog=predict.EXAMPLES)(command(predict.PredictOptions, predict.run))
     app.command("config", epilog=config.EXAMPLES)(command(config.ConfigOptions, config.run))
+    app.add_typer(lab.build_app(), name="lab")
     return app
 
 

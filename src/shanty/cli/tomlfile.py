@@ -10,7 +10,7 @@ from typing import Any
 from shanty.cli.names import KEYS, SECTIONS, suggest
 from shanty.errors import UsageError
 
-_HEAD = re.compile(r"\s*\[\s*([\w.\-]+)\s*\]")
+_HEAD = re.compile(r"\s*\[\s*([\w.\-\"]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.\-\"]+)\s*=")
 
 
@@ -91,8 +91,9 @@ class TomlFile:
         section = ""
         for number, line in enumerate(self.text.splitlines(), 1):
             if head := _HEAD.match(line):
-                section = head[1] + "."
-                if head[1] == dotted:
+                name = head[1].replace('"', "")
+                section = name + "."
+                if name == dotted:
                     return number
             elif (key := _KEY.match(line)) and section + key[1].replace('"', "") == dotted:
                 return number

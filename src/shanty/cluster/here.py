@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from shanty.spec.plan import Node
+from shanty.spec.cluster import Node
 
 
 def local_node(nproc: int = 1) -> Node:

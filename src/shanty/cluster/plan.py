@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shanty.spec.plan import EnvVar, LaunchPlan, Node, NodeLaunch
+from shanty.spec.cluster import Node
+from shanty.spec.plan import EnvVar, LaunchPlan, NodeLaunch
 from shanty.units import plural
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from shanty.cluster.transport import Result, Transport
 from shanty.errors import FailedError, from_dict
-from shanty.spec.plan import Node
+from shanty.spec.cluster import Node
 
 
 def ask(

@@ -39,12 +39,18 @@ class Owner:
 def identify(pid: int) -> ProcessId | None:
     """The process that has this pid now; None when there is none, or only its remains."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    if stat[0] in "ZX":  # ended, and only waiting for its parent to notice
+    return from_stat(pid, stat, host=os.uname().nodename, boot=_boot())
+
+
+def from_stat(pid: int, stat: str, *, host: str, boot: str) -> ProcessId | None:
+    """The process that ``/proc/PID/stat`` of some machine tells of; None when it has ended."""
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) < 20 or fields[0] in "ZX":  # ended, and only waiting for its parent to notice
         return None
-    return ProcessId(pid=pid, start=int(stat[19]), host=os.uname().nodename, boot=_boot())
+    return ProcessId(pid=pid, start=int(fields[19]), host=host, boot=boot)
 
 
 def alive(process: ProcessId) -> bool:

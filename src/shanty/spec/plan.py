@@ -5,16 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """One machine, as the person names it."""
-
-    name: str = "local"
-    address: str = "127.0.0.1"
-    python: str = "python3"
-    workdir: str = "."
-    nproc: int = 1
+from shanty.spec.cluster import Node
 
 
 @dataclass(frozen=True, kw_only=True)
