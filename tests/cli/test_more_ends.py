@@ -43,11 +43,11 @@ def test_an_exception_in_one_rank_is_the_cause_and_its_consequences_are_not(tmp_
     took = time.monotonic() - start
     assert done.returncode == 4, done.stdout + done.stderr
     assert done.stderr.startswith("local rank 1: ValueError: boom (sitecustomize.py:9)")
-    assert "crash-rank-1.txt" in done.stderr
+    assert "crash-0-rank-1.txt" in done.stderr
     assert len(done.stderr.splitlines()) <= 20
     for consequence in ("onnection", "peer", "Traceback", "rank 0"):
         assert consequence not in done.stderr
-    assert 'raise ValueError("boom")' in (tmp_path / "run/logs/crash-rank-1.txt").read_text()
+    assert 'raise ValueError("boom")' in (tmp_path / "run/logs/crash-0-rank-1.txt").read_text()
     assert events(RunDir(tmp_path / "run"), StepDone, rank=0), "it had begun to train"
     assert took < 40
     assert not left_over(tmp_path / "run")

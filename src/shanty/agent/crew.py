@@ -15,6 +15,8 @@ from shanty.errors import FailedError
 from shanty.record.rundir import RunDir
 from shanty.spec.plan import LaunchPlan, NodeLaunch
 
+_LONGEST_DEATH = 10.0  # seconds that a killed process may take to be gone
+
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
@@ -106,7 +108,8 @@ def end_crew(crew: Sequence[Worker]) -> None:
     left = [w for w in crew if w.process.returncode is None]
     signal_crew(left, signal.SIGKILL)
     for worker in left:
-        worker.process.wait()
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: a dead disk
+            worker.process.wait(_LONGEST_DEATH)
 
 
 def _signal_group(worker: Worker, number: int) -> None:

@@ -14,6 +14,8 @@ from typing import Protocol
 from shanty.errors import FailedError
 from shanty.record.process import ProcessId, alive, identify, send
 
+_START_LIMIT = 15  # seconds
+
 # Set for every Python of ours, whatever the person's shell says.
 PYTHON_ENV = {
     "PYTHONSAFEPATH": "1",  # a queue.py in the person's folder must not become ours (3.11 on)
@@ -75,7 +77,14 @@ class LocalTransport:
         env = {n: v for n, v in os.environ.items() if n != "SHANTY_AGENT_PID"} | PYTHON_ENV
         shell = ["/bin/sh", "-c", line, str(log), *command]
         with _started(shell, env, subprocess.DEVNULL) as process:
-            out, _ = process.communicate()
+            try:
+                out, _ = process.communicate(timeout=_START_LIMIT)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                raise FailedError(
+                    f"no process was started within {_START_LIMIT} s",
+                    hint=f"look at the disk that holds {log}",
+                ) from None
         if not out.strip().isdigit():
             raise FailedError(f"cannot write {log}", hint="look for a full or read-only disk")
         return identify(int(out)) or _gone(int(out))

@@ -203,17 +203,40 @@ def pick_backend(place: Place, device: torch.device, asked: str) -> str:
     return "gloo"
 
 
+def _listen(place: Place, host: str, port: int) -> socket.socket:
+    """A listener on one address only; torch's own server would take every address.
+
+    Raises:
+        RefusedError: the address means all of them, is not ours, or the port is taken.
+    """
+    try:
+        listener = socket.create_server((host, port))
+    except OSError as error:
+        raise RefusedError(
+            f"cannot listen on MASTER_ADDR {host}, MASTER_PORT {port}: {error.strerror}",
+            hint="export an address of this machine and a free port, the same for all ranks",
+            node=place.node,
+        ) from error
+    if listener.getsockname()[0] in ("0.0.0.0", "::"):  # noqa: S104 - this is what is refused
+        listener.close()
+        raise RefusedError(
+            f"MASTER_ADDR {host!r} means every address of this machine",
+            hint="export the one address that the other machines reach",
+            node=place.node,
+        )
+    return listener
+
+
 def _store(place: Place, limit: timedelta) -> Any:
     if place.store.startswith("file:"):
         path = Path(place.store[5:])
         store = dist.FileStore(str(path), place.world_size)
         store.set_timeout(limit)
         return store
-    # torch's own server would listen on every address; this socket is bound to one.
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     if place.rank:
         return dist.TCPStore(host, port, place.world_size, is_master=False, timeout=limit)
-    listener = socket.create_server((host, port))
+    listener = _listen(place, host, port)
     return dist.TCPStore(
         host, port, place.world_size, is_master=True, timeout=limit, use_libuv=False,
         master_listen_fd=listener.detach(),

@@ -99,6 +99,7 @@ def mount(*arguments: str) -> None:
         check=True,
         capture_output=True,
         text=True,
+        timeout=30,
     )
 
 

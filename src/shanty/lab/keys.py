@@ -50,7 +50,12 @@ def make_key(path: Path) -> None:
     """A new ed25519 key without a passphrase."""
     words = [program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "shanty-lab", "-f"]
     done = subprocess.run(  # noqa: S603 - our own words
-        [*words, str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*words, str(path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
     )
     if done.returncode:
         raise FailedError(f"ssh-keygen: {done.stderr.strip()}", hint="look for a full /run")

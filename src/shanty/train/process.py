@@ -104,7 +104,7 @@ def _end_badly(error: BaseException, place: Place, log: EventLog, rundir: RunDir
     told, trace = known.to_dict(), ""
     if not isinstance(error, ShantyError):
         told |= {"consequence": is_lost_peer(error)}
-        trace = str(rundir.logs / f"crash-rank-{place.rank}.txt")
+        trace = str(rundir.logs / f"crash-{log.gen}-rank-{place.rank}.txt")
         with suppress(OSError):
             Path(trace).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     with suppress(OSError):
